@@ -1,0 +1,1 @@
+"""The Celery applications that `benchmarks.lanes` runs workers of."""

@@ -1,0 +1,86 @@
+"""The Celery application. It names what belongs to upper rooms by string and imports none of it.
+
+``celery -A config worker|beat|flower`` and every command share it; the settings decide about broker and database.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from celery import Celery
+from celery.signals import setup_logging
+
+from config.errors import RatelaneError
+from config.logs import configure
+from config.settings import get_settings
+
+#: ordinary messages: foreign producers' crawl messages and maintenance; the only queue that a broker holds messages in
+INBOX = "inbox"
+#: no broker may deliver a message again on its own: leases, not brokers, decide that a worker was lost
+NEVER_AGAIN_SEC = 30 * 86_400
+
+TASK_MODULES = ("tasks.crawl", "tasks.signals", "routing.lanes.control")
+
+
+def transport_options(broker_url: str) -> dict[str, Any]:
+    """Return kombu's transport options for a broker URL: short time-outs, no repeated pops, one priority."""
+    if not broker_url.startswith(("redis", "rediss", "sentinel")):
+        return {"confirm_publish": True}
+    options: dict[str, Any] = {
+        "visibility_timeout": NEVER_AGAIN_SEC, "priority_steps": [0], "health_check_interval": 25,
+        "socket_timeout": 10, "socket_connect_timeout": 5}
+    if not broker_url.startswith("redis+socket"):
+        options["socket_keepalive"] = True
+    return options
+
+
+def make_app() -> Celery:
+    """Return the application under the settings of this process; raises BadInput for settings that cannot be."""
+    settings = get_settings()
+    app = Celery("ratelane", strict_typing=True)
+    app.conf.update(
+        accept_content=["json"],
+        beat_max_loop_interval=5,
+        broker_connection_max_retries=None,
+        broker_connection_retry_on_startup=True,
+        broker_transport_options=transport_options(settings.broker_url),
+        broker_url=settings.broker_url,
+        enable_utc=True,
+        imports=TASK_MODULES,
+        result_backend="models.result_backend:RatelaneBackend",
+        result_expires=None,
+        result_serializer="json",
+        task_acks_late=True,
+        task_default_queue=INBOX,
+        task_ignore_result=False,
+        task_reject_on_worker_lost=True,
+        task_routes=("routing.router:route",),
+        task_serializer="json",
+        task_send_sent_event=False,
+        task_track_started=False,
+        timezone="UTC",
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_concurrency=settings.concurrency,
+        worker_disable_rate_limits=True,
+        worker_hijack_root_logger=False,
+        worker_pool="threads",
+        worker_prefetch_multiplier=1,
+        worker_proc_alive_timeout=30,
+        worker_send_task_events=True,
+    )
+    app.steps["consumer"].add("routing.lanes.step:LaneConsumer")
+    return app
+
+
+@setup_logging.connect(weak=False)
+def _log_lines(loglevel: int = 20, **_: Any) -> None:
+    configure(get_settings(), level=loglevel)
+
+
+try:
+    app = make_app()
+except RatelaneError as error:
+    # Celery would print a traceback of its own search for the application; a setting is a person's mistake
+    print(f"ratelane: {error}", file=sys.stderr)
+    raise SystemExit(error.exit_code) from error

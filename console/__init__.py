@@ -1,0 +1,1 @@
+"""Top floor: what people and programs ask with: command line, Flower tabs, HTTP API, demo site."""

@@ -1,0 +1,75 @@
+"""Whether the services answer, each with what to do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from config.errors import RatelaneError, ServiceAway
+from config.settings import Settings, redact_url
+
+if TYPE_CHECKING:
+    from models.db import Database
+
+_ANSWER_WITHIN_SEC = 3.0
+
+
+def require_broker(settings: Settings) -> None:
+    """Raise ServiceAway, saying what to start or to install, if the configured broker does not answer."""
+    problem = broker_problem(settings)
+    if problem is not None:
+        where = redact_url(settings.broker_url)
+        raise ServiceAway(f"the broker {where} does not answer: start it, or unset RATELANE_BROKER_URL to use the "
+                          f"bundled one ({problem})")
+
+
+def broker_problem(settings: Settings) -> str | None:
+    """Return why the broker does not answer, or None if it does."""
+    from kombu.connection import Connection
+
+    connect: Any = Connection
+    options = {"socket_connect_timeout": _ANSWER_WITHIN_SEC, "socket_timeout": _ANSWER_WITHIN_SEC}
+    redis = settings.broker_url.startswith(("redis", "rediss", "sentinel"))
+    line = connect(settings.broker_url, connect_timeout=_ANSWER_WITHIN_SEC, transport_options=options if redis else {})
+    try:
+        # a channel, because the connection of some transports answers before the server does
+        line.ensure_connection(max_retries=1, interval_start=0, timeout=_ANSWER_WITHIN_SEC)
+        with line.channel() as channel:
+            if redis:
+                channel.client.ping()
+    except Exception as error:
+        return redact_url(f"{type(error).__name__}: {error}".splitlines()[0])
+    finally:
+        line.release()
+    return None
+
+
+def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict[str, Any]:
+    """Return the document of `health`: each service, and whether a worker consumes work (rule D2).
+
+    ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "workers", "workers_consuming"}``; `ok` only
+    if all of them are. A worker consumes if its lane consumer looked for work within three of its heartbeats.
+    """
+    from models import queries
+    from models.migrate import check
+
+    found: list[dict[str, Any]] = []
+    database_error: str | None = None
+    try:
+        database = open_database()
+        check(database, previous=True)
+        with database.look() as conn:
+            found = queries.workers(conn)
+    except RatelaneError as error:
+        database_error = str(error)
+    broker_error = broker_problem(settings)
+    consuming = sum(one["consuming"] for one in found)
+    return {
+        "ok": database_error is None and broker_error is None and consuming > 0,
+        "database_ok": database_error is None,
+        "database_error": database_error,
+        "broker_ok": broker_error is None,
+        "broker_error": broker_error,
+        "workers": sum(one["alive"] for one in found),
+        "workers_consuming": consuming,
+    }

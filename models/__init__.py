@@ -1,0 +1,1 @@
+"""Tables, statements, the life of a job, outcomes, the result backend."""

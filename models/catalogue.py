@@ -1,0 +1,188 @@
+"""The only writer of sites, targets and new groups.
+
+What it owns: the rows of `sites` and `targets` as far as a file or an operator decides them, and the insertion of rows
+into `rate_groups`.
+
+Invariants: a load is one transaction, all or nothing. Writers of the catalogue wait for each other. Only the baseline
+of an interval is written, never what objections made of it (rule C5). When a site changes its group, its queued jobs
+go with it in the same transaction and the receiving group takes over the later pause and pace (rule R2); groups are
+locked first, in key order, then jobs, then targets. Nothing is ever deleted.
+
+When it dies: the transaction is rolled back and nothing has happened.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from config.errors import BadInput
+from config.logs import get_logger, log_event
+from models.base import db_now
+from models.catalogue_plan import (
+    CataloguePlan,
+    Choice,
+    Choose,
+    Difference,
+    SitePlan,
+    Standing,
+    Stored,
+    TargetPlan,
+    compare,
+)
+from models.db import Database
+from models.sites import sites, targets
+from models.statements import moves
+from models.statements import sites as rows
+
+__all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "LoadReport", "SitePlan", "Standing", "TargetPlan"]
+
+_log = get_logger(__name__)
+
+#: told, inside the transaction and with the groups locked, which targets were disabled; returns how many jobs it ended
+OnDisabled = Callable[[Connection, Sequence[str]], int]
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a load did: how many sites, targets and groups the plan has, every change in words, and what to know."""
+
+    sites: int
+    targets: int
+    groups: int
+    changed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Catalogue:
+    """Write access to sites and targets.
+
+    `on_disabled` ends the queued scheduled jobs of targets that are disabled (rule J1); `now` is for tests.
+    """
+
+    def __init__(self, db: Database, now: datetime | None = None, on_disabled: OnDisabled | None = None) -> None:
+        self._db, self._now, self._on_disabled = db, now, on_disabled
+
+    def load(self, plan: CataloguePlan, *, dry_run: bool = False, prune: bool = False) -> LoadReport:
+        """Make the stored sites and targets what `plan` says; with `prune`, disable the targets it does not name.
+
+        With `dry_run` nothing is written and the report says what would be.
+        """
+        if dry_run:
+            with self._db.look() as conn:
+                found = compare(_stored(conn), plan, prune=prune)
+        else:
+            with self._db.write() as conn:
+                moves.be_alone(conn)
+                found = compare(_stored(conn), plan, prune=prune)
+                self._carry_out(conn, found)
+            _tell(found)
+        groups = {found.groups[site.site_code] for site in plan.sites}
+        return LoadReport(len(plan.sites), len(plan.targets), len(groups), found.changed, found.notes)
+
+    def assign(self, site_code: str, group: str | None, choose: Choose) -> LoadReport:
+        """Assign a site to `group` explicitly, which no rule overrides (rule R1); None lifts the assignment.
+
+        Sites of the same host come along. Raises BadInput if the site is unknown.
+        """
+        with self._db.write() as conn:
+            moves.be_alone(conn)
+            stored = _stored(conn)
+            if site_code not in stored.sites:
+                raise BadInput(_unknown("site", site_code, stored.sites))
+            found = compare(stored, CataloguePlan((), (), choose), assigned={site_code: group})
+            self._carry_out(conn, found)
+        _tell(found)
+        return LoadReport(1, 0, 1, found.changed, found.notes)
+
+    def enable(self, target_code: str) -> bool:
+        """Enable a target; return whether it was disabled. Raises BadInput if it is unknown."""
+        return self._switch(target_code, True)
+
+    def disable(self, target_code: str) -> bool:
+        """Disable a target, which deletes nothing; return whether it was enabled. Raises BadInput if it is unknown."""
+        return self._switch(target_code, False)
+
+    def groups(self, site_code: str | None = None) -> list[dict[str, Any]]:
+        """Return `{"site_code", "group", "rule"}` of every site, or of one, sorted by code; unknown: no row."""
+        lines = select(sites.c.site_code, sites.c.group_key.label("group"), sites.c.group_rule.label("rule"))
+        if site_code is not None:
+            lines = lines.where(sites.c.site_code == site_code)
+        with self._db.read() as conn:
+            return [dict(row) for row in conn.execute(lines.order_by(sites.c.site_code)).mappings()]
+
+    def _switch(self, target_code: str, enabled: bool) -> bool:
+        with self._db.write() as conn:
+            moves.be_alone(conn)
+            stored = _stored(conn)
+            row = stored.targets.get(target_code)
+            if row is None:
+                raise BadInput(_unknown("target", target_code, stored.targets))
+            if row["enabled"] == enabled:
+                return False
+            change = {"target_code": target_code, "enabled": enabled}
+            groups = {code: site["group_key"] for code, site in stored.sites.items()}
+            found = Difference(changed_targets=[change], groups=groups, disabled=[] if enabled else [target_code])
+            self._carry_out(conn, found, {target_code: row["site_code"]})
+        return True
+
+    def _carry_out(self, conn: Connection, found: Difference, homes: dict[str, str] | None = None) -> None:
+        now = _moment(conn, self._now)
+        homes = homes or {row["target_code"]: row["site_code"] for row in found.changed_targets}
+        moves.add_groups(conn, found.groups.values(), now)
+        touched = {key for _site, old, new in found.moves for key in (old, new)}
+        touched |= {found.groups[home] for _t, old, new in found.rehomed for home in (old, new) if home in found.groups}
+        touched |= {found.groups[homes[code]] for code in found.disabled if homes[code] in found.groups}
+        locked = moves.lock_groups(conn, touched)
+        _hand_over(conn, found, locked, now)
+        if found.disabled and self._on_disabled is not None:
+            self._on_disabled(conn, found.disabled)
+        rows.add_sites(conn, found.new_sites, now)
+        rows.change_sites(conn, found.changed_sites, now)
+        rows.add_targets(conn, found.new_targets, now)
+        rows.change_targets(conn, found.changed_targets, now)
+
+
+def _hand_over(conn: Connection, found: Difference, locked: dict[str, moves.GroupRow], now: datetime) -> None:
+    """Move queued jobs with their sites and pauses with their groups; wake the lanes that received something."""
+    giving: dict[str, set[str]] = defaultdict(set)
+    for site_code, old, new in found.moves:
+        giving[new].add(old)
+        moves.move_queued(conn, site_code, new, now)
+    for target_code, _old, site_code in found.rehomed:
+        new = found.groups[site_code]
+        if moves.move_queued_target(conn, target_code, site_code, new, now):
+            giving[new] |= set()
+    for key in sorted(giving):
+        # from the rows as they were locked: of two moves in one load neither sees what the other took over
+        moves.take_over(conn, [locked[old] for old in sorted(giving[key]) if old in locked], locked[key])
+    moves.wake(conn, giving, now)
+
+
+def _stored(conn: Connection) -> Stored:
+    return Stored(
+        {row["site_code"]: dict(row) for row in conn.execute(select(sites)).mappings()},
+        {row["target_code"]: dict(row) for row in conn.execute(select(targets)).mappings()},
+    )
+
+
+def _moment(conn: Connection, now: datetime | None) -> datetime:
+    moment = conn.execute(select(db_now()), {"p_now": now}).scalar_one()
+    assert isinstance(moment, datetime)
+    return moment
+
+
+def _tell(found: Difference) -> None:
+    for site_code, old, new in found.moves:
+        log_event(_log, "site.moved", site=site_code, old=old, new=new)
+
+
+def _unknown(what: str, code: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(code, list(known), n=1)
+    return f"no {what} is called {code!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -1,0 +1,90 @@
+"""A claim: one worker's right to run one attempt of one job, and what the attempt needs to know when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from models.outcome import Tally
+
+
+class Claim(NamedTuple):
+    """What a scout takes: (`job_id`, `attempt`) is the fence of every later write; `claim_no` counts the lane's claims."""
+
+    job_id: str
+    attempt: int
+    claim_no: int
+    group: str
+    kind: str
+    target_code: str | None = None
+
+
+class Round(NamedTuple):
+    """What one look of a scout found: groups locked, claims taken, and in how many seconds the next lane is ready."""
+
+    locked: int
+    claims: list[Claim]
+    due_sec: float | None
+
+
+@dataclass(frozen=True)
+class Started:
+    """The job's row as the started attempt found it.
+
+    `lease_sec` is what is left of the lease, `wait_sec` how long the group still has to wait before its next request,
+    `since_response_sec` how long ago its last response ended (None: never), `crawl_delay_sec` the lower bound that robots.txt of its hosts asked for.
+    """
+
+    claim: Claim
+    site_code: str | None
+    source: str
+    force: bool
+    options: dict[str, Any] | None
+    tally: Tally
+    resume_from_page: int
+    last_completed_page: int
+    checkpoint: dict[str, Any] | None
+    progress: dict[str, Any] | None
+    deadline_sec: float | None
+    lease_sec: float
+    wait_sec: float
+    since_response_sec: float | None
+    crawl_delay_sec: float
+    last_interval_sec: float
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """What a running body learns when it looks at its row (rule J6): seconds by the database's clock, and requests."""
+
+    remaining_sec: float
+    stop_requested: bool
+    park_requested: bool
+    paused_sec: float
+    pause_reason: str = ""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One fenced commit of a body: absolute totals and upserts, so that repeating it is harmless."""
+
+    progress: dict[str, Any] | None = None
+    current_page: int | None = None
+    last_completed_page: int | None = None
+    checkpoint: dict[str, Any] | None = None
+    articles: tuple[dict[str, Any], ...] = ()
+    aliases: tuple[dict[str, Any], ...] = ()
+    failed_items: tuple[dict[str, Any], ...] = ()
+    requests: tuple[dict[str, Any], ...] = ()
+    response_age_sec: float | None = None
+    response_interval_sec: float | None = None
+    cooldown_seen: dict[str, Any] | None = None
+    read_after_all: tuple[str, ...] = ()
+    target_code: str | None = None
+    #: the generation that lies behind the frontier from now on: set by the last commit of a complete crawl
+    frontier: int | None = None
+    #: what the crawl came to; noted on its target
+    outcome: str | None = None
+    weak_403: bool = False
+    robots: tuple[dict[str, Any], ...] = ()
+    crawl_delay_sec: float | None = None

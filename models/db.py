@@ -1,0 +1,180 @@
+"""Connections: one engine a process, opened after the fork, with limits that no frozen process can outlive.
+
+A process that is stopped in the middle of a transaction must not hold a lane, so PostgreSQL ends idle transactions
+after 10 s, waits at most 5 s for a lock and 15 s for a statement (design, section 3). On SQLite every transaction that
+writes takes the write lock at its beginning: a read that becomes a write would be refused half way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from config import clock
+from config.errors import ServiceAway
+from config.settings import Settings, get_settings, redact_url
+
+#: how a session on PostgreSQL protects the others from itself; `statement_timeout` is lifted for reports and migrations
+IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS, TCP_USER_MS = 10_000, 5_000, 15_000, 15_000
+#: SQLSTATEs after which the same transaction may simply be tried again
+_AGAIN = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25P03", "25P04", "53300"})
+
+
+class Database:
+    """One database as one process sees it.
+
+    `url` is SQLAlchemy's (``sqlite:///…`` or ``postgresql+psycopg://…``). With `reports` statements may take as long as
+    they need: for migrations and long reads.
+    """
+
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 14) -> None:
+        self.url = url
+        self.dialect = make_url(url).get_backend_name()
+        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
+        if self.dialect == "postgresql":
+            options["connect_args"] = _postgresql_arguments(reports)
+        elif self.dialect == "sqlite":
+            options["connect_args"] = {"timeout": 10, "check_same_thread": False}
+        else:
+            raise ServiceAway(f"database {redact_url(url)}: only postgresql+psycopg:// and sqlite:/// are supported")
+        self.engine = create_engine(url, **options)
+        if self.dialect == "sqlite":
+            event.listen(self.engine, "connect", _prepare_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+        self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection on which each statement stands alone: for reads, and for single guarded statements."""
+        with self._single.connect() as conn:
+            yield conn
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Give a connection inside one transaction, committed at the end and rolled back on an exception."""
+        with self.engine.connect() as conn, conn.begin():
+            yield conn
+
+    @contextmanager
+    def look(self) -> Iterator[Connection]:
+        """Give a connection inside one read-only snapshot, for documents made from several statements."""
+        level = "REPEATABLE READ" if self.dialect == "postgresql" else None
+        options: dict[str, Any] = {"rl_reads": True} | ({"isolation_level": level} if level else {})
+        with self.engine.connect().execution_options(**options) as conn:
+            yield conn
+            conn.rollback()
+
+    def dispose(self) -> None:
+        """Close every connection that nobody uses."""
+        self.engine.dispose()
+
+
+def _postgresql_arguments(reports: bool) -> dict[str, Any]:
+    limits = {
+        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
+        "lock_timeout": 0 if reports else LOCK_MS,
+        "statement_timeout": 0 if reports else STATEMENT_MS,
+    }
+    return {
+        # one plan for all values: planning the hot statements anew each time costs more than running them
+        "options": "-c plan_cache_mode=force_generic_plan -c default_transaction_isolation=read\\ committed -c timezone=UTC "
+        + " ".join(f"-c {name}={value}" for name, value in limits.items()),
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 2,
+        "tcp_user_timeout": TCP_USER_MS,
+        "application_name": "ratelane",
+    }
+
+
+def _prepare_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:
+    connection.isolation_level = None  # the driver must not begin or commit on its own
+    connection.create_function("rl_now", 0, clock.now_micros)
+    connection.create_function("rl_match", 2, lambda pattern, key: re.search(pattern, key) is not None)
+    for pragma in ("busy_timeout=10000", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    _use_wal(connection)
+
+
+def _use_wal(connection: Any) -> None:
+    """Switch a file to write-ahead logging; on a new file SQLite refuses at once, without its busy timeout."""
+    for tries in range(100):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or tries == 99:
+                raise
+            clock.pause(0.02)
+
+
+def _begin_sqlite(conn: Connection) -> None:
+    options = conn.get_execution_options()
+    if options.get("isolation_level") == "AUTOCOMMIT":
+        return
+    conn.exec_driver_sql("BEGIN" if options.get("rl_reads") else "BEGIN IMMEDIATE")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Tell whether `error` says that the database was away, busy or asked to try again (never that the data is wrong)."""
+    if not isinstance(error, DBAPIError):
+        return isinstance(error, SQLAlchemyError) and "QueuePool limit" in str(error)
+    if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
+        return True
+    return getattr(error.orig, "sqlstate", None) in _AGAIN
+
+
+def open_database(settings: Settings, *, reports: bool = False) -> Database:
+    """Return the database of `settings`, having asked it for an answer.
+
+    Raises ServiceAway, saying what to start or to install, if it does not answer.
+    """
+    if settings.database_url.startswith("sqlite"):
+        settings.home.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.database_url, reports=reports)
+    try:
+        with database.read() as conn:
+            conn.exec_driver_sql("SELECT 1")
+    except DBAPIError as error:
+        where = redact_url(settings.database_url)
+        hint = (
+            "is its folder there and writable?" if database.dialect == "sqlite"
+            else "start PostgreSQL there, or unset RATELANE_DATABASE_URL to use the embedded SQLite"
+        )
+        reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+        raise ServiceAway(f"the database {where} does not answer: {hint} ({reason})") from error
+    return database
+
+
+_opened: dict[int, Database] = {}
+_opening = threading.Lock()
+
+
+def get_database() -> Database:
+    """Return the process's own database: made after the fork, one for all threads."""
+    pid = os.getpid()
+    found = _opened.get(pid)
+    if found is None:
+        with _opening:
+            found = _opened.get(pid)
+            if found is None:
+                _opened.clear()  # what a parent opened is the parent's; psycopg closes only sockets of its own process
+                found = _opened[pid] = Database(get_settings().database_url)
+    return found
+
+
+def after_fork() -> None:
+    """Make a pool child forget its parent's lock and engine (a fork may have happened while the lock was held)."""
+    global _opening
+    _opening = threading.Lock()
+    _opened.clear()

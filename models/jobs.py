@@ -1,0 +1,133 @@
+"""Jobs and their attempts. A lane is occupied exactly while a running row of its group exists.
+
+The two partial unique indexes on running rows are the strict guarantee (rule R3): whatever a worker believes, the
+database refuses a second running job of a group or of a site.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    false,
+    text,
+)
+
+from models.base import BigId, Json, UtcDateTime, metadata
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("seq", BigId, primary_key=True, autoincrement=True),
+    Column("job_id", String(64), nullable=False, unique=True),
+    Column("kind", String(40), nullable=False),
+    Column("site_code", String(200)),
+    Column("target_code", String(200)),
+    Column("group_key", String(200), nullable=False),
+    Column("source", String(20), nullable=False, server_default="manual"),
+    Column("status", String(10), nullable=False),
+    Column("priority", Integer, nullable=False, server_default="100"),
+    Column("dedupe_key", String(300)),
+    Column("run_id", BigInteger),
+    Column("force", Boolean, nullable=False, server_default=false()),
+    Column("options", Json),
+    # the fencing token: counts every claim and never goes back
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("claim_no", BigInteger, nullable=False, server_default="0"),
+    # counted apart (spec, section 1); `_row` counts in a row without a new checkpoint
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("max_attempts", Integer, nullable=False, server_default="3"),
+    Column("recoveries", Integer, nullable=False, server_default="0"),
+    Column("recoveries_row", Integer, nullable=False, server_default="0"),
+    Column("cooldown_retries", Integer, nullable=False, server_default="0"),
+    Column("cooldown_row", Integer, nullable=False, server_default="0"),
+    Column("deadlines", Integer, nullable=False, server_default="0"),
+    Column("deadlines_row", Integer, nullable=False, server_default="0"),
+    Column("js_challenges", Integer, nullable=False, server_default="0"),
+    Column("deadline_sec", Float),
+    Column("resume_from_page", Integer, nullable=False, server_default="0"),
+    Column("current_page", Integer, nullable=False, server_default="0"),
+    Column("last_completed_page", Integer, nullable=False, server_default="0"),
+    # the checkpoint's adapter state and the hash of the options it was made under
+    Column("checkpoint", Json),
+    # the page at which the present counts "in a row" began: a later page is a new checkpoint
+    Column("row_page", Integer, nullable=False, server_default="0"),
+    Column("progress", Json),
+    Column("result", Json),
+    Column("outcome", String(20)),
+    Column("error_msg", Text, nullable=False, server_default=""),
+    Column("wait_reason", String(40), nullable=False, server_default=""),
+    # what the crawl saw when a firewall objected, written before the retry (rule C2)
+    Column("cooldown_seen", Json),
+    Column("enqueued_at", UtcDateTime, nullable=False),
+    Column("queue_at", UtcDateTime, nullable=False),
+    Column("run_after", UtcDateTime),
+    Column("expires_at", UtcDateTime),
+    Column("claimed_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("worker", String(200)),
+    Column("boot_id", String(40)),
+    Column("lease_until", UtcDateTime),
+    Column("busy_until", UtcDateTime),
+    Column("last_response_at", UtcDateTime),
+    Column("last_interval_sec", Float),
+    Column("stop_requested", Boolean, nullable=False, server_default=false()),
+    # the worker is stopping: the body goes to its next stop point and gives the job back
+    Column("park_requested", Boolean, nullable=False, server_default=false()),
+    CheckConstraint("status IN ('queued', 'running', 'done', 'failed', 'cancelled')", name="status"),
+    CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease_while_running"),
+    CheckConstraint("(status IN ('done', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="finished"),
+)
+
+RUNNING = text("status = 'running'")
+QUEUED = text("status = 'queued'")
+ACTIVE = text("status IN ('queued', 'running')")
+
+Index("uq_jobs_running_group", jobs.c.group_key, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
+Index("uq_jobs_running_site", jobs.c.site_code, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
+Index("uq_jobs_active_dedupe", jobs.c.dedupe_key, unique=True, postgresql_where=ACTIVE, sqlite_where=ACTIVE)
+Index(
+    "ix_jobs_head", jobs.c.group_key, jobs.c.priority, jobs.c.queue_at, jobs.c.seq,
+    postgresql_where=QUEUED, sqlite_where=QUEUED,
+)
+Index("ix_jobs_due", jobs.c.group_key, jobs.c.run_after, postgresql_where=QUEUED, sqlite_where=QUEUED)
+Index("ix_jobs_lease", jobs.c.lease_until, postgresql_where=RUNNING, sqlite_where=RUNNING)
+Index("ix_jobs_boot", jobs.c.boot_id, postgresql_where=RUNNING, sqlite_where=RUNNING)
+Index("ix_jobs_status_finished", jobs.c.status, jobs.c.finished_at)
+Index("ix_jobs_target_code", jobs.c.target_code, jobs.c.seq)
+Index("ix_jobs_dedupe", jobs.c.dedupe_key, jobs.c.seq)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job_id", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("group_key", String(200), nullable=False),
+    Column("site_code", String(200)),
+    Column("worker", String(200), nullable=False),
+    Column("boot_id", String(40), nullable=False),
+    Column("source", String(20), nullable=False),
+    Column("claimed_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    # the recorded end: until then the attempt counts as occupying its lane (rule P5)
+    Column("finished_at", UtcDateTime),
+    Column("outcome", String(40)),
+    Column("error", Text, nullable=False, server_default=""),
+    Column("traceback", Text, nullable=False, server_default=""),
+    Column("evidence", Json),
+    Column("from_page", Integer, nullable=False, server_default="0"),
+    Column("last_completed_page", Integer, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("job_id", "attempt"),
+)
+Index("ix_attempts_group_key_claimed_at", attempts.c.group_key, attempts.c.claimed_at)

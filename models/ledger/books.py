@@ -1,0 +1,38 @@
+"""What every verb of the ledger stands on: the database, the settings, and whose clock counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from config.logs import get_logger
+from config.settings import Settings
+from models.db import Database
+from models.statements import postgres, queueing, sqlite
+
+log = get_logger("ratelane.ledger")
+
+
+def no_clock() -> datetime | None:
+    """Leave the time to the database; tests hand in another."""
+    return None
+
+
+class Books:
+    """One database's jobs. `now` is for tests only: None leaves the time to the database."""
+
+    def __init__(self, db: Database, settings: Settings, now: Callable[[], datetime | None] = no_clock) -> None:
+        self.db, self.settings, self._now = db, settings, now
+        #: the hot transactions in this database's own way
+        self.hot: Any = postgres if db.dialect == "postgresql" else sqlite
+
+    def at(self) -> dict[str, Any]:
+        """Return the parameter that carries a test's clock into a statement, nothing otherwise."""
+        now = self._now()
+        return {} if now is None else {"p_now": now}
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter of what was refused or repaired."""
+        with self.db.write() as conn:
+            queueing.count(conn, name, by)

@@ -1,0 +1,123 @@
+"""What a running attempt reads and writes, and the leases that allow it to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from config.errors import StaleClaim
+from config.probes import probe
+from models.claim import Claim, Commit, Pulse, Started
+from models.ledger.books import Books
+from models.outcome import Tally
+from models.statements import pauses, queueing, running
+
+
+class Running(Books):
+    """The verbs of attempts that run, and of the workers that run them."""
+
+    def start(self, job_id: str, attempt: int) -> Started:
+        """Write that the body of this attempt begins; raises StaleClaim if it may not (somebody did, or it is over)."""
+        limit = self.settings.park_after_sec + self.settings.request_timeout_sec
+        with self.db.read() as conn:
+            row = conn.execute(
+                running.START, {"b_job": job_id, "b_attempt": attempt, "b_busy": limit, **self.at()}).first()
+        if row is None:
+            raise StaleClaim(job_id, attempt, "it was started, handed back or settled before")
+        tally = Tally(job_id=row.job_id, attempt=row.attempt, failures=row.failures, max_attempts=row.max_attempts,
+                      recoveries=row.recoveries, recoveries_row=row.recoveries_row,
+                      cooldown_retries=row.cooldown_retries, cooldown_row=row.cooldown_row, deadlines=row.deadlines,
+                      deadlines_row=row.deadlines_row, js_challenges=row.js_challenges, row_page=row.row_page,
+                      last_completed_page=row.last_completed_page, error_msg=row.error_msg)
+        claim = Claim(row.job_id, row.attempt, row.claim_no, row.group_key, row.kind, row.target_code)
+        return Started(
+            claim=claim, site_code=row.site_code, source=row.source, force=bool(row.force), options=row.options,
+            tally=tally, resume_from_page=row.resume_from_page, last_completed_page=row.last_completed_page,
+            checkpoint=row.checkpoint, progress=row.progress, deadline_sec=row.deadline_sec, lease_sec=row.lease_sec,
+            wait_sec=max(0.0, row.wait_sec or 0.0),
+            since_response_sec=row.since_response_sec, crawl_delay_sec=row.crawl_delay_sec or 0.0,
+            last_interval_sec=row.last_interval_sec or 0.0)
+
+    def pulse(self, job_id: str, attempt: int) -> Pulse:
+        """Read what a running body has to know of its row; raises StaleClaim if the attempt is no longer current."""
+        with self.db.read() as conn:
+            row = conn.execute(running.PULSE, {"b_job": job_id, "b_attempt": attempt, **self.at()}).first()
+        if row is None:
+            raise StaleClaim(job_id, attempt)
+        cooling, held = row.cooling_sec or 0.0, row.held_sec or 0.0
+        reason = row.operator_pause_reason if held >= cooling else row.pause_reason
+        return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, cooling, held),
+                     reason or "")
+
+    def commit(self, job_id: str, attempt: int, group: str, what: Commit) -> None:
+        """Store what a body has done since its last commit, in one fenced transaction; raises StaleClaim."""
+        probe("committing", job_id, attempt)
+        fence = {"b_job": job_id, "b_attempt": attempt}
+        with self.db.write() as conn:
+            found = conn.execute(running.COMMIT, {
+                **fence, "b_progress": what.progress, "b_page": what.current_page,
+                "b_done_page": what.last_completed_page, "b_checkpoint": what.checkpoint, "b_seen": what.cooldown_seen,
+                "b_age": what.response_age_sec, "b_gap": what.response_interval_sec,
+                "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **self.at()})
+            if not found.rowcount:
+                raise StaleClaim(job_id, attempt)
+            for article in what.articles:
+                running.upsert_article(conn, article)
+            for alias in what.aliases:
+                running.upsert_alias(conn, alias)
+            for item in what.failed_items:
+                running.upsert_failed_item(conn, item)
+            if what.requests:
+                rows = [{**row, **fence, "b_group": group, **self.at()} for row in what.requests]
+                conn.execute(running.LOG_REQUESTS, rows)
+            for copy in what.robots:
+                running.keep_robots(conn, copy)
+            self._note_target(conn, job_id, what)
+            probe("in_transaction", job_id, attempt)
+        if what.crawl_delay_sec is not None:
+            # the group's row after the job's transaction: the order of locks is group first
+            with self.db.write() as conn:
+                conn.execute(pauses.set_crawl_delay(group, what.crawl_delay_sec))
+        probe("committed", job_id, attempt)
+
+    def _note_target(self, conn: Connection, job_id: str, what: Commit) -> None:
+        if what.target_code is None:
+            return
+        target = {"b_target": what.target_code}
+        if what.read_after_all:
+            conn.execute(running.forget_failed_items(what.target_code, list(what.read_after_all)))
+        if what.frontier is not None:
+            conn.execute(running.MOVE_FRONTIER, {**target, "b_generation": what.frontier, **self.at()})
+        if what.outcome is not None:
+            conn.execute(running.NOTE_CRAWL, {**target, "b_outcome": what.outcome, "b_job": job_id, **self.at()})
+        if what.weak_403:
+            conn.execute(running.WEAK_403, target)
+
+    def park(self, job_ids: Sequence[str], boot_id: str) -> None:
+        """Ask this worker's running jobs to go to their next stop point: the worker is stopping (rule D5)."""
+        if job_ids:
+            with self.db.write() as conn:
+                conn.execute(running.park_running(list(job_ids), boot_id))
+
+    def renew(self, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int, str, float, bool]]:
+        """Renew the leases of exactly these (job, attempt) pairs; see `statements.postgres.renew` (rule J6)."""
+        if not pairs:
+            return []
+        one_call = self.db.dialect == "postgresql"
+        with self.db.read() if one_call else self.db.write() as conn:
+            answers: list[tuple[str, int, str, float, bool]] = self.hot.renew(
+                conn, list(pairs), lease_sec=self.settings.lease_sec, stall_sec=self.settings.stall_after_sec,
+                now=self._now())
+            return answers
+
+    def greet(self, row: dict[str, Any]) -> None:
+        """Write the row of a worker that has started."""
+        with self.db.write() as conn:
+            queueing.greet(conn, row)
+
+    def seen(self, boot_id: str, *, consuming: bool, stopped: bool = False) -> None:
+        """Renew a worker's row: alive, consuming or not, or stopped."""
+        with self.db.write() as conn:
+            conn.execute(queueing.worker_seen(boot_id, consuming=consuming, stopped=stopped), self.at())

@@ -1,0 +1,101 @@
+"""The only writer of a group's pauses and of a target's grown interval (rules C3 and C5).
+
+Its verbs work inside a transaction that has locked the group's row: a pause must stand before the lane is free again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from config.errors import HostCooldown
+from config.logs import get_logger, log_event
+from config.settings import Settings
+from models import cooldown
+from models.claim import Claim
+from models.outcome import Verdict
+from models.statements import pauses
+
+log = get_logger("ratelane.pacing")
+
+
+class Pacing:
+    """Pauses and growth under one set of settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def cool(
+        self, conn: Connection, claim: Claim, objection: HostCooldown, site_code: str | None, *, stale: bool,
+        **at: Any,
+    ) -> dict[str, Any]:
+        """Pause the claim's group for what its site sent, and let the target's interval grow.
+
+        If the site has moved since, its present group pauses too (rule R2).
+        A stale attempt only lengthens the pause: its block was real, but the growth belongs to the attempt that is
+        current (rule J7). Returns {"delay_sec", "cooldown_interval_adjustment" (None without growth)}.
+        """
+        home = None if site_code is None else conn.execute(pauses.HOME, {"b_site": site_code}).scalar()
+        delays = [self._pause(conn, group, claim, objection, stale, at)
+                  for group in sorted({claim.group, home or claim.group})]
+        grown = None if stale else self._grow(conn, claim, site_code, objection.evidence.line(), at)
+        return {"delay_sec": max(delays), "cooldown_interval_adjustment": grown}
+
+    def _pause(
+        self, conn: Connection, group: str, claim: Claim, objection: HostCooldown, stale: bool, at: dict[str, Any]
+    ) -> float:
+        level, kind, line = self._level(conn, group, at), objection.evidence.kind, objection.evidence.line()
+        delay = cooldown.pause_seconds(
+            kind, objection.retry_after_sec, level=level, delay_sec=self.settings.cooldown_delay_sec,
+            js_delay_sec=self.settings.js_challenge_delay_sec, repeat_factor=self.settings.cooldown_repeat_factor)
+        pauses.pause(conn, group=group, delay_sec=delay, kind=kind, reason=line, level=level if stale else level + 1,
+                     **at)
+        pauses.log_cooldown(conn, group=group, job_id=claim.job_id, attempt=claim.attempt,
+                            target_code=claim.target_code, kind=kind, reason=line, delay_sec=delay, **at)
+        log_event(log, "group.cooldown", group=group, job=claim.job_id, attempt=claim.attempt, delay_sec=delay,
+                  reason=line)
+        return delay
+
+    def _level(self, conn: Connection, group: str, at: dict[str, Any]) -> int:
+        row = conn.execute(pauses.LEVEL, {"b_group": group, **at}).first()
+        if row is None:
+            return 0
+        # a pause that ended long ago, with answers since, is forgotten (rule C3)
+        forgotten = row.since_pause_sec is not None and row.since_pause_sec > self.settings.cooldown_forget_sec
+        return 0 if forgotten else int(row.cooldown_level)
+
+    def _grow(
+        self, conn: Connection, claim: Claim, site_code: str | None, cause: str, at: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        if claim.target_code is None:
+            return None
+        if not cooldown.grows(self.settings.interval_growth_codes, site_code or "", claim.target_code):
+            return None
+        row = conn.execute(pauses.lock_target(claim.target_code)).first()
+        if row is None:
+            return None
+        present = max(row.interval_sec, row.grown_interval_sec or 0.0)
+        step = cooldown.grow(present, factor=self.settings.cooldown_interval_growth_factor,
+                             cap_sec=self.settings.cooldown_interval_max_sec)
+        if step.status == "updated":
+            pauses.grow(conn, target_code=claim.target_code, old=step.old_interval_sec, new=step.new_interval_sec,
+                        cause=f"{cause} ({step.why})", job_id=claim.job_id, attempt=claim.attempt, **at)
+        return {"target_code": claim.target_code, "old_interval_sec": step.old_interval_sec,
+                "new_interval_sec": step.new_interval_sec, "status": step.status}
+
+    def describe(
+        self, conn: Connection, claim: Claim, verdict: Verdict, status: str, notes: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the result document of an attempt that a cooldown ended (rules C1, C5, C6)."""
+        page = conn.execute(pauses.CHECKPOINT, {"b_job": claim.job_id}).scalar() or 0
+        found: dict[str, Any] = {
+            "status": "aborted", "reason": "cooldown", "checkpoint_page": page,
+            "host_cooldown": verdict.cooldown.evidence.line() if verdict.cooldown else "",
+            "auto_retry": {
+                "status": "queued" if status == "queued" else "max_reached", "job_id": claim.job_id,
+                "resume_from_page": page, "cooldown_retry_count": verdict.tally.cooldown_row,
+                "max_retries": self.settings.cooldown_auto_retry_max, "delay_sec": notes["delay_sec"]}}
+        if notes["cooldown_interval_adjustment"] is not None:
+            found["cooldown_interval_adjustment"] = notes["cooldown_interval_adjustment"]
+        return found

@@ -1,0 +1,93 @@
+"""Targets, their intervals and what was stored for them, as documents."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from models.articles import articles as article_table
+from models.queries.reading import iso, rows
+from models.sites import interval_history, sites
+from models.sites import targets as table
+
+_ROWS_AT_ONCE = 500
+
+
+def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
+    """Return every target, or those of `site`, with interval, last crawl and frontier, sorted by site and code."""
+    wanted = (
+        select(table, sites.c.group_key)
+        .join_from(table, sites, sites.c.site_code == table.c.site_code, isouter=True)
+        .order_by(table.c.site_code, table.c.target_code)
+    )
+    if site is not None:
+        wanted = wanted.where(table.c.site_code == site)
+    return [_target_document(row) for row in rows(conn, wanted)]
+
+
+def _target_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "target_code": row["target_code"], "site_code": row["site_code"], "name": row["name"],
+        "group": row["group_key"], "enabled": row["enabled"], "track_checkpoint": row["track_checkpoint"],
+        "interval_sec": in_force(row), "baseline_sec": row["interval_sec"],
+        "last_crawl_at": iso(row["last_crawl_at"]), "last_outcome": row["last_outcome"],
+        "last_job_id": row["last_job_id"], "frontier_at": iso(row["frontier_at"]),
+    }
+
+
+def in_force(row: Mapping[str, Any]) -> float:
+    """Return the interval in force of the targets row `row`: the larger of baseline and grown value (rule C5)."""
+    return max(float(row["interval_sec"]), float(row["grown_interval_sec"] or 0))
+
+
+def interval(conn: Connection, target_code: str) -> dict[str, Any] | None:
+    """Return a target's interval in force, its baseline and every change, newest first; None if it is unknown."""
+    row = next(rows(conn, select(table).where(table.c.target_code == target_code)), None)
+    if row is None:
+        return None
+    changes = (
+        select(interval_history)
+        .where(interval_history.c.target_code == target_code)
+        .order_by(interval_history.c.at.desc(), interval_history.c.id.desc())
+    )
+    return {
+        "target_code": target_code,
+        "interval_sec": in_force(row),
+        "baseline_sec": row["interval_sec"],
+        "history": [
+            {"old_interval_sec": one["old_interval_sec"], "new_interval_sec": one["new_interval_sec"],
+             "cause": one["cause"], "at": iso(one["at"]), "job_id": one["job_id"], "attempt": one["attempt"]}
+            for one in rows(conn, changes)
+        ],
+    }
+
+
+def nearest_target(conn: Connection, target_code: str) -> str | None:
+    """Return the known target code that looks most like `target_code`, or None if there are no targets."""
+    known = conn.execute(select(table.c.target_code)).scalars().all()
+    near = difflib.get_close_matches(target_code, known, n=1, cutoff=0.0)
+    return near[0] if near else None
+
+
+def articles(
+    conn: Connection, target_code: str | None = None, since: datetime | None = None
+) -> Iterator[dict[str, Any]]:
+    """Give the stored articles, of one target or of all, fetched at or after `since`, in the order of storing.
+
+    The connection stays in use until the iterator is exhausted; few rows are in memory at a time.
+    """
+    wanted = select(article_table).order_by(article_table.c.id).execution_options(yield_per=_ROWS_AT_ONCE)
+    if target_code is not None:
+        wanted = wanted.where(article_table.c.target_code == target_code)
+    if since is not None:
+        wanted = wanted.where(article_table.c.fetched_at >= since)
+    for row in rows(conn, wanted):
+        yield {
+            "target_code": row["target_code"], "url": row["url"], "title": row["title"],
+            "published_at": iso(row["published_at"]), "text": row["text"], "sha256": row["sha256"],
+            "source_page": row["source_page"], "fetched_at": iso(row["fetched_at"]),
+        }

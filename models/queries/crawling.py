@@ -1,0 +1,92 @@
+"""What a crawl reads: its target, what is known of it, and what lies behind its frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from models.articles import article_aliases, articles, failed_items
+from models.jobs import attempts
+from models.requests import robots_copies
+from models.sites import sites, targets
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """A target with its site, as they stand; `interval_sec` is the one in force (the larger of file and growth)."""
+
+    target_code: str
+    site_code: str
+    base_url: str
+    adapter: str
+    options: dict[str, Any]
+    options_hash: str
+    site_options: dict[str, Any]
+    interval_sec: float
+    track_checkpoint: bool
+    frontier_gen: int
+    lone_403_weak: bool
+    group_urls: tuple[str, ...]
+
+
+def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
+    """Return what a crawl of the target needs to know, None if the target is gone."""
+    row = conn.execute(
+        select(targets, sites.c.base_url, sites.c.cms_adapter, sites.c.group_key,
+               sites.c.options.label("site_options"))
+        .join_from(targets, sites, sites.c.site_code == targets.c.site_code)
+        .where(targets.c.target_code == target_code)).first()
+    if row is None:
+        return None
+    urls = conn.scalars(select(sites.c.base_url).where(sites.c.group_key == row.group_key)).all()
+    return TargetFacts(
+        target_code=row.target_code, site_code=row.site_code, base_url=row.base_url, adapter=row.cms_adapter,
+        options=row.options or {}, options_hash=row.options_hash, site_options=row.site_options or {},
+        interval_sec=max(row.interval_sec, row.grown_interval_sec or 0.0), track_checkpoint=bool(row.track_checkpoint),
+        frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
+
+
+def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
+    """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
+    found: set[str] = set()
+    for part in _parts(urls):
+        for table in (articles, article_aliases):
+            statement = select(table.c.url).where(table.c.target_code == target_code, table.c.url.in_(part))
+            if up_to is not None:
+                statement = statement.where(table.c.generation <= up_to)
+            found.update(conn.scalars(statement))
+    return found
+
+
+def stored_count(conn: Connection, target_code: str) -> int:
+    """Return how many items are stored for the target."""
+    return int(conn.execute(
+        select(func.count()).select_from(articles).where(articles.c.target_code == target_code)).scalar_one())
+
+
+def failed_urls(conn: Connection, target_code: str) -> dict[str, bool]:
+    """Return the URLs of the target's failed items, and whether each was found forbidden."""
+    rows = conn.execute(select(failed_items.c.url, failed_items.c.forbidden).where(
+        failed_items.c.target_code == target_code))
+    return {row.url: bool(row.forbidden) for row in rows}
+
+
+def refused_before(conn: Connection, job_id: str) -> set[str]:
+    """Return the URLs whose 403 was the evidence of a block in an earlier attempt of this job (rule C1)."""
+    rows = conn.scalars(select(attempts.c.evidence).where(
+        attempts.c.job_id == job_id, attempts.c.evidence.is_not(None)))
+    return {found["url"] for found in rows if found and found.get("status") == 403}
+
+
+def robots_copy(conn: Connection, host: str) -> Any:
+    """Return the stored copy of a host's robots.txt, None if there is none."""
+    return conn.execute(select(robots_copies).where(robots_copies.c.host == host)).first()
+
+
+def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (urls[start : start + _AT_ONCE] for start in range(0, len(urls), _AT_ONCE))

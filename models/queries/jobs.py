@@ -1,0 +1,180 @@
+"""Jobs as documents: one, a filtered list, numbers by status (rules J13, J15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+
+from models.jobs import attempts
+from models.jobs import jobs as table
+from models.queries.reading import db_moment, iso, rows, seconds
+
+STATUSES = ("queued", "running", "done", "failed", "cancelled")
+#: the statuses in which nothing will change any more
+FINAL = frozenset({"done", "failed", "cancelled"})
+_AS_STORED = (
+    "job_id", "kind", "site_code", "target_code", "source", "status", "priority", "dedupe_key", "force", "attempt",
+    "failures", "max_attempts", "recoveries", "cooldown_retries", "deadlines", "resume_from_page", "current_page",
+    "last_completed_page", "stop_requested", "error_msg", "result", "outcome", "run_id",
+)
+_MOMENTS = ("enqueued_at", "queue_at", "run_after", "expires_at", "started_at", "finished_at", "updated_at")
+_NO_PROGRESS: dict[str, Any] = {
+    "page": 0, "pages_total": None, "items_new": 0, "items_known": 0, "items_failed": 0, "items_external": 0,
+    "bytes": 0, "rate": None, "eta": None, "steps": [],
+}
+#: job ids in one statement; SQLite and PostgreSQL both limit the number of parameters
+_IDS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs to list; None means "any" (rule J13).
+
+    `search` finds text in ids and codes and at the start of the error. Without `include_history` only queued and
+    running jobs are listed.
+    """
+
+    site: str | None = None
+    target: str | None = None
+    status: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    run: int | None = None
+    dedupe_key: str | None = None
+    search: str | None = None
+    include_history: bool = True
+    limit: int | None = 200
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it names anything at all: an action on "every job there is" is nobody's wish (rule J14)."""
+        fields = (self.site, self.target, self.status, self.group, self.kind, self.source, self.run,
+                  self.dedupe_key, self.search)
+        return any(field is not None for field in fields)
+
+
+def job(conn: Connection, job_id: str) -> dict[str, Any] | None:
+    """Return the document of one job with every attempt, or None if the id is unknown."""
+    row = next(rows(conn, select(table).where(table.c.job_id == job_id)), None)
+    if row is None:
+        return None
+    tried = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
+    log = [_attempt_document(one) for one in rows(conn, tried)]
+    return document(row, db_moment(conn)) | {"attempts_log": log}
+
+
+def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, Any]]:
+    """Return the documents of the jobs that `wanted` lets through, in the order of rule J13, without their attempts.
+
+    Running (newest first), queued (lane order), failed and cancelled (newest first), done (newest first).
+    """
+    found: dict[str, dict[str, Any]] = {}
+    now = db_moment(conn)
+    for some in _in_order(wanted):
+        left = None if wanted.limit is None else wanted.limit - len(found)
+        if left is not None and left <= 0:
+            break
+        for row in rows(conn, some.limit(left)):
+            found.setdefault(row["job_id"], document(row, now))
+    return list(found.values())
+
+
+def counts(conn: Connection) -> dict[str, int]:
+    """Return the number of jobs in each status, zeros included (rule J15)."""
+    found = conn.execute(select(table.c.status, func.count()).group_by(table.c.status)).all()
+    return dict.fromkeys(STATUSES, 0) | dict(found)
+
+
+def statuses(conn: Connection, job_ids: Sequence[str]) -> dict[str, str]:
+    """Return the status of each of `job_ids` that exists."""
+    found: dict[str, str] = {}
+    for some in _portions(job_ids):
+        found |= dict(conn.execute(select(table.c.job_id, table.c.status).where(table.c.job_id.in_(some))).all())
+    return found
+
+
+def documents(conn: Connection, job_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the documents of `job_ids` with their attempts, in the order given; unknown ids are left out."""
+    now = db_moment(conn)
+    found: dict[str, dict[str, Any]] = {}
+    for some in _portions(job_ids):
+        for row in rows(conn, select(table).where(table.c.job_id.in_(some))):
+            found[row["job_id"]] = document(row, now) | {"attempts_log": []}
+        tried = select(attempts).where(attempts.c.job_id.in_(some)).order_by(attempts.c.job_id, attempts.c.attempt)
+        for one in rows(conn, tried):
+            if one["job_id"] in found:
+                found[one["job_id"]]["attempts_log"].append(_attempt_document(one))
+    return [found[job_id] for job_id in job_ids if job_id in found]
+
+
+def document(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the document of the jobs row `row` as it stands at `now` (the database's clock)."""
+    until = {"running": now}.get(row["status"], row["finished_at"])
+    return {
+        **{name: row[name] for name in _AS_STORED},
+        "group": row["group_key"],
+        **{name: iso(row[name]) for name in _MOMENTS},
+        "queued_for_sec": seconds(row["queue_at"], now if row["status"] == "queued" else row["started_at"]),
+        "running_for_sec": seconds(row["started_at"], until),
+        "progress": progress(row["progress"]),
+    }
+
+
+def progress(stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the progress part of a document: what is stored, with zeros for what has not begun (rule J12)."""
+    return {name: (stored or {}).get(name, default) for name, default in _NO_PROGRESS.items()}
+
+
+def lane_order() -> tuple[ColumnElement[Any], ...]:
+    """Return the columns that order the queued jobs of a group (rule R4)."""
+    return table.c.priority, table.c.queue_at, table.c.seq
+
+
+def _in_order(wanted: JobFilter) -> list[Select[Any]]:
+    base = select(table).where(*_conditions(wanted))
+    newest_first = func.coalesce(table.c.started_at, table.c.claimed_at, table.c.queue_at).desc()
+    parts: list[tuple[tuple[str, ...], tuple[ColumnElement[Any], ...]]] = [
+        (("running",), (newest_first, table.c.seq.desc())),
+        (("queued",), lane_order()),
+    ]
+    if wanted.include_history:
+        ended = (table.c.finished_at.desc(), table.c.seq.desc())
+        parts += [(("failed", "cancelled"), ended), (("done",), ended)]
+    return [
+        base.where(table.c.status.in_(some)).order_by(*order)
+        for some, order in parts
+        if wanted.status is None or wanted.status in some
+    ]
+
+
+def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
+    exact = {
+        "site_code": wanted.site, "target_code": wanted.target, "status": wanted.status, "group_key": wanted.group,
+        "kind": wanted.kind, "source": wanted.source, "run_id": wanted.run, "dedupe_key": wanted.dedupe_key,
+    }
+    found: list[ColumnElement[bool]] = [table.c[name] == value for name, value in exact.items() if value is not None]
+    if wanted.search:
+        anywhere = (table.c.job_id, table.c.site_code, table.c.target_code)
+        found.append(
+            or_(*(column.icontains(wanted.search, autoescape=True) for column in anywhere),
+                table.c.error_msg.istartswith(wanted.search, autoescape=True))
+        )
+    return found
+
+
+def _attempt_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "attempt": row["attempt"], "worker": row["worker"], "source": row["source"],
+        "started_at": iso(row["started_at"]), "finished_at": iso(row["finished_at"]),
+        "outcome": row["outcome"], "error": row["error"],
+        "from_page": row["from_page"], "last_completed_page": row["last_completed_page"],
+    }
+
+
+def _portions(job_ids: Sequence[str]) -> list[Sequence[str]]:
+    return [job_ids[start : start + _IDS_AT_ONCE] for start in range(0, len(job_ids), _IDS_AT_ONCE)]

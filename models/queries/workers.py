@@ -1,0 +1,42 @@
+"""Workers that live: what they serve and whether they consume."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from models.queries.reading import db_moment, iso, rows, seconds
+from models.workers import workers as table
+
+#: heartbeats that a worker may miss before it counts as gone
+_PATIENCE = 3
+
+
+def workers(conn: Connection) -> list[dict[str, Any]]:
+    """Return the workers that have not stopped, by name; `alive` and `consuming` by the database's clock.
+
+    A worker whose last heartbeat is a day old or older is history and left out.
+    """
+    now = db_moment(conn)
+    wanted = (
+        select(table)
+        .where(table.c.stopped_at.is_(None), table.c.heartbeat_at > now - timedelta(days=1))
+        .order_by(table.c.name, table.c.started_at)
+    )
+    return [
+        {
+            "name": row["name"], "host": row["host"], "pid": row["pid"], "boot_id": row["boot_id"],
+            "pool": row["pool"], "concurrency": row["concurrency"], "lanes": row["lanes"],
+            "started_at": iso(row["started_at"]), "heartbeat_at": iso(row["heartbeat_at"]),
+            "consuming_at": iso(row["consuming_at"]), "up_for_sec": seconds(row["started_at"], now),
+            "alive": _fresh(row["heartbeat_at"], now, row["heartbeat_sec"]),
+            "consuming": _fresh(row["consuming_at"], now, row["heartbeat_sec"]),
+        }
+        for row in rows(conn, wanted)
+    ]
+
+
+def _fresh(moment: datetime | None, now: datetime, heartbeat_sec: float) -> bool:
+    return moment is not None and now - moment <= timedelta(seconds=_PATIENCE * heartbeat_sec)

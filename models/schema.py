@@ -1,0 +1,11 @@
+"""Every table, in one import: what migrations compare with and tests create."""
+
+from __future__ import annotations
+
+from models import articles, groups, jobs, requests, sites, workers
+from models.base import metadata
+
+#: the newest migration; a database that stands elsewhere is refused or upgraded (rule D3)
+HEAD = "0001"
+
+__all__ = ["HEAD", "articles", "groups", "jobs", "metadata", "requests", "sites", "workers"]

@@ -1,0 +1,238 @@
+-- The hot transactions as one round trip each. Every function ends with a version: a worker of the previous release
+-- goes on calling its own until it is replaced. `p_now` is NULL outside tests. A VOLATILE function at READ COMMITTED
+-- takes a new snapshot for each of its statements; the protocol relies on that ("a later statement" below).
+
+-- The job that a group would run next: its first due one by (priority, queue_at, seq) whose site is not running elsewhere
+-- and still belongs to the group. The first look is one index probe; only a blocked head costs the longer search.
+CREATE OR REPLACE FUNCTION rl_head_v1(p_key text, p_now timestamptz) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE v_job text; v_site text;
+BEGIN
+    -- asked only of groups without a running job: one of their sites that runs does so in the group it came from (rule R2)
+    IF EXISTS (SELECT 1 FROM sites s JOIN jobs r ON r.site_code = s.site_code AND r.status = 'running'
+               WHERE s.group_key = p_key) THEN RETURN NULL; END IF;
+    SELECT j.job_id, j.site_code INTO v_job, v_site FROM jobs j
+    WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
+    ORDER BY j.priority, j.queue_at, j.seq LIMIT 1;
+    IF v_site IS NULL THEN RETURN v_job; END IF;
+    IF NOT EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = v_site AND r.status = 'running')
+       AND NOT EXISTS (SELECT 1 FROM sites s WHERE s.site_code = v_site AND s.group_key <> p_key) THEN
+        RETURN v_job;
+    END IF;
+    SELECT j.job_id INTO v_job FROM jobs j
+    WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
+      AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = j.site_code AND r.status = 'running')
+      AND NOT EXISTS (SELECT 1 FROM sites s WHERE s.site_code = j.site_code AND s.group_key <> p_key)
+    ORDER BY j.priority, j.queue_at, j.seq LIMIT 1;
+    RETURN v_job;
+END $$;
+
+-- The earliest moment at which a queued job of a group may be taken; NULL while a job runs or nothing is queued.
+CREATE OR REPLACE FUNCTION rl_ready_v1(p_key text, p_now timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
+DECLARE v_group rate_groups%ROWTYPE; v_first timestamptz;
+BEGIN
+    IF EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running') THEN RETURN NULL; END IF;
+    SELECT j.run_after INTO v_first FROM jobs j
+    WHERE j.group_key = p_key AND j.status = 'queued' AND j.run_after IS NULL LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT j.run_after INTO v_first FROM jobs j WHERE j.group_key = p_key AND j.status = 'queued'
+        ORDER BY j.run_after LIMIT 1;
+        IF NOT FOUND THEN RETURN NULL; END IF;
+    END IF;
+    SELECT * INTO v_group FROM rate_groups g WHERE g.key = p_key;
+    v_first := greatest(v_first, v_group.pause_until, v_group.operator_pause_until, v_group.next_request_at);
+    IF v_first > p_now THEN RETURN v_first; END IF;
+    IF rl_head_v1(p_key, p_now) IS NULL THEN RETURN p_now + interval '1 second'; END IF;
+    -- a group that was ready keeps its moment, so that age orders the groups (rule R5)
+    RETURN CASE WHEN v_group.ready_at <= p_now THEN v_group.ready_at ELSE p_now END;
+END $$;
+
+-- Recompute `ready_at` of groups that the caller has locked; returns how many changed.
+CREATE OR REPLACE FUNCTION rl_refresh_v1(p_keys text[], p_now timestamptz) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE v_key text; v_ready timestamptz; v_changed integer := 0;
+BEGIN
+    FOREACH v_key IN ARRAY p_keys LOOP
+        v_ready := rl_ready_v1(v_key, p_now);
+        UPDATE rate_groups g SET ready_at = v_ready WHERE g.key = v_key AND g.ready_at IS DISTINCT FROM v_ready;
+        IF FOUND THEN v_changed := v_changed + 1; END IF;
+    END LOOP;
+    RETURN v_changed;
+END $$;
+
+-- Fold what submits left behind into the groups' rows. It waits for nobody and looks at no job; rows of a group that
+-- somebody holds stay for the next fold. A group that is ready keeps its moment.
+CREATE OR REPLACE FUNCTION rl_fold_v1(p_limit integer, p_now timestamptz) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp()); v_folded integer;
+BEGIN
+    WITH woken AS (
+        SELECT id, group_key, at FROM lane_wake ORDER BY id LIMIT p_limit FOR UPDATE SKIP LOCKED
+    ), held AS (
+        SELECT key FROM rate_groups WHERE key IN (SELECT group_key FROM woken) ORDER BY key
+        FOR NO KEY UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM lane_wake WHERE id IN (SELECT w.id FROM woken w JOIN held h ON h.key = w.group_key)
+        RETURNING group_key, at
+    ), first AS (
+        SELECT group_key, min(at) AS at FROM gone GROUP BY group_key
+    )
+    UPDATE rate_groups g SET ready_at = CASE WHEN g.ready_at <= v_now THEN g.ready_at
+        ELSE least(coalesce(g.ready_at, 'infinity'::timestamptz), first.at) END
+    FROM first WHERE g.key = first.group_key;
+    GET DIAGNOSTICS v_folded = ROW_COUNT;
+    RETURN v_folded;
+END $$;
+
+-- Lock ready groups, take the head of each, refresh what was locked. One transaction. Every row tells how many groups
+-- were locked; the last one has no job but says in how many seconds the next lane becomes ready.
+CREATE OR REPLACE FUNCTION rl_claim_v1(
+    p_slots integer, p_worker text, p_boot text, p_lease double precision, p_lanes text[], p_now timestamptz
+) RETURNS TABLE (o_locked integer, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
+                 o_target text, o_due double precision)
+LANGUAGE plpgsql AS $$
+DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp()); v_keys text[]; v_key text; v_job jobs%ROWTYPE;
+    v_head text;
+BEGIN
+    SELECT array_agg(x.key) INTO v_keys FROM (
+        SELECT g.key FROM rate_groups g
+        WHERE g.ready_at <= v_now AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
+        ORDER BY g.ready_at LIMIT p_slots FOR NO KEY UPDATE SKIP LOCKED
+    ) x;
+    o_locked := coalesce(cardinality(v_keys), 0);
+    FOREACH v_key IN ARRAY coalesce(v_keys, '{}') LOOP
+        -- later statements with snapshots of their own: whatever was claimed, run and settled before the lock is seen
+        CONTINUE WHEN EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = v_key AND r.status = 'running');
+        CONTINUE WHEN EXISTS (
+            SELECT 1 FROM rate_groups g
+            WHERE g.key = v_key AND greatest(g.pause_until, g.operator_pause_until, g.next_request_at) > v_now);
+        v_head := rl_head_v1(v_key, v_now);
+        CONTINUE WHEN v_head IS NULL;
+        UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
+            claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = v_key),
+            claimed_at = v_now, started_at = NULL, updated_at = v_now, busy_until = NULL,
+            lease_until = v_now + make_interval(secs => p_lease), last_response_at = NULL
+        WHERE j.job_id = v_head AND j.status = 'queued' RETURNING j.* INTO v_job;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE rate_groups g SET claim_no = v_job.claim_no, ready_at = NULL WHERE g.key = v_key;
+        INSERT INTO attempts (job_id, attempt, group_key, site_code, worker, boot_id, source, claimed_at, from_page,
+                              last_completed_page)
+        VALUES (v_job.job_id, v_job.attempt, v_key, v_job.site_code, p_worker, p_boot,
+                CASE WHEN v_job.wait_reason = 'cooldown' THEN 'retry' ELSE v_job.source END, v_now,
+                v_job.last_completed_page, v_job.last_completed_page);
+        o_job_id := v_job.job_id; o_attempt := v_job.attempt; o_claim_no := v_job.claim_no; o_group := v_key;
+        o_kind := v_job.kind; o_target := v_job.target_code;
+        v_keys := array_remove(v_keys, v_key);
+        RETURN NEXT;
+    END LOOP;
+
+    -- what was taken is running and has no moment; the others get theirs from what is really there
+    IF cardinality(v_keys) > 0 THEN PERFORM rl_refresh_v1(v_keys, v_now); END IF;
+    o_job_id := NULL; o_attempt := NULL; o_claim_no := NULL; o_group := NULL; o_kind := NULL; o_target := NULL;
+    SELECT extract(epoch FROM g.ready_at - v_now) INTO o_due FROM rate_groups g
+    WHERE g.ready_at IS NOT NULL AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes)) ORDER BY g.ready_at LIMIT 1;
+    RETURN NEXT;
+END $$;
+
+-- End a running attempt: group first, then job and attempt, then what the group may do next. Returns the state that
+-- the job moved to, NULL if the attempt is no longer current (nothing was written).
+CREATE OR REPLACE FUNCTION rl_settle_v1(
+    p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_now timestamptz
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE v_now timestamptz; v_job jobs%ROWTYPE; v_responded timestamptz; v_next timestamptz; v_started timestamptz;
+    v_home text;
+BEGIN
+    PERFORM 1 FROM rate_groups WHERE key = p_group FOR NO KEY UPDATE;
+    v_now := coalesce(p_now, clock_timestamp());
+    SELECT started_at INTO v_started FROM jobs WHERE job_id = p_job AND attempt = p_attempt FOR NO KEY UPDATE;
+    v_responded := v_now - make_interval(secs => (p->>'response_age')::double precision);
+    UPDATE jobs j SET
+        -- a stop request wins over going on (rule C6); a body that returned first is done (rule J10)
+        status = CASE WHEN j.stop_requested AND p->>'status' = 'queued' THEN 'cancelled' ELSE p->>'status' END,
+        finished_at = CASE WHEN p->>'status' <> 'queued' OR j.stop_requested THEN v_now END,
+        lease_until = NULL, busy_until = NULL, stop_requested = false,
+        park_requested = false, updated_at = v_now,
+        started_at = CASE WHEN p->>'status' = 'queued' AND NOT j.stop_requested THEN NULL ELSE j.started_at END,
+        run_after = CASE WHEN p->>'status' = 'queued' AND NOT j.stop_requested
+            THEN v_now + make_interval(secs => (p->>'delay')::double precision) ELSE j.run_after END,
+        queue_at = CASE WHEN (p->>'to_back')::boolean THEN v_now ELSE j.queue_at END,
+        failures = (p->>'failures')::integer,
+        recoveries = (p->>'recoveries')::integer, recoveries_row = (p->>'recoveries_row')::integer,
+        cooldown_retries = (p->>'cooldown_retries')::integer, cooldown_row = (p->>'cooldown_row')::integer,
+        deadlines = (p->>'deadlines')::integer, deadlines_row = (p->>'deadlines_row')::integer,
+        js_challenges = (p->>'js_challenges')::integer, row_page = (p->>'row_page')::integer,
+        error_msg = CASE WHEN j.stop_requested AND p->>'status' = 'queued' THEN 'cancelled' ELSE p->>'error' END,
+        result = CASE WHEN p ? 'result' THEN p->'result' ELSE j.result END,
+        outcome = CASE WHEN p->>'status' = 'done' THEN p->>'outcome' END,
+        wait_reason = CASE WHEN p->>'status' = 'queued' AND NOT j.stop_requested THEN p->>'wait_reason' ELSE '' END,
+        last_completed_page = CASE WHEN (p->>'restart')::boolean THEN j.resume_from_page ELSE j.last_completed_page END,
+        checkpoint = CASE WHEN (p->>'restart')::boolean THEN NULL ELSE j.checkpoint END,
+        cooldown_seen = NULL,
+        last_response_at = coalesce(v_responded, j.last_response_at),
+        last_interval_sec = coalesce((p->>'response_interval')::double precision, j.last_interval_sec)
+    WHERE j.job_id = p_job AND j.attempt = p_attempt AND j.status = 'running'
+      -- the reaper takes only the lease that it saw expired: one that was renewed since is alive
+      AND (NOT p ? 'lease_was' OR j.lease_until <= (p->>'lease_was')::timestamptz)
+    RETURNING j.* INTO v_job;
+    IF NOT FOUND THEN RETURN NULL; END IF;
+    UPDATE attempts SET finished_at = coalesce((p->>'ended_at')::timestamptz, v_now), started_at = v_started, error = p->>'error',
+        outcome = CASE WHEN v_job.status = 'cancelled' THEN 'cancelled' ELSE p->>'why' END,
+        traceback = p->>'traceback', evidence = p->'evidence', last_completed_page = v_job.last_completed_page
+    WHERE job_id = p_job AND attempt = p_attempt;
+    -- a site that moved meanwhile takes its job, and the pace of its hosts, along into its present group (rule R2)
+    SELECT s.group_key INTO v_home FROM sites s
+    WHERE s.site_code = v_job.site_code AND s.group_key <> v_job.group_key AND left(v_job.group_key, 1) <> '_';
+    IF v_home IS NOT NULL AND v_job.status = 'queued' THEN
+        UPDATE jobs SET group_key = v_home WHERE job_id = p_job;
+        INSERT INTO lane_wake (group_key, at) VALUES (v_home, coalesce(v_job.run_after, v_now));
+    END IF;
+    -- the lane was occupied until now: what was folded meanwhile makes it no older than the others (rule R5)
+    UPDATE rate_groups SET ready_at = NULL WHERE key = v_job.group_key AND ready_at IS NOT NULL;
+    v_next := (p->>'not_before')::timestamptz;
+    IF v_job.last_response_at IS NOT NULL OR v_next IS NOT NULL THEN
+        UPDATE rate_groups g SET last_response_at = greatest(g.last_response_at, v_job.last_response_at),
+            last_interval_sec = coalesce(v_job.last_interval_sec, g.last_interval_sec),
+            next_request_at = greatest(g.next_request_at, v_next, v_job.last_response_at
+                + make_interval(secs => greatest(v_job.last_interval_sec, g.crawl_delay_sec)))
+        WHERE g.key IN (v_job.group_key, v_home);
+    END IF;
+    -- a later statement: a submit that committed while this one waited for the group is seen
+    IF p_refresh THEN PERFORM rl_refresh_v1(ARRAY[v_job.group_key::text], v_now); END IF;
+    RETURN v_job.status;
+END $$;
+
+-- Renew exactly the pairs that a process holds; rows that are locked just now are told apart from rows that are lost.
+CREATE OR REPLACE FUNCTION rl_renew_v1(
+    p_jobs text[], p_attempts integer[], p_lease double precision, p_stall double precision, p_now timestamptz
+) RETURNS TABLE (o_job_id text, o_attempt integer, o_answer text, o_remaining double precision, o_started boolean)
+LANGUAGE plpgsql AS $$
+DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp());
+BEGIN
+    RETURN QUERY
+    WITH held AS (
+        SELECT u.job_id, u.attempt FROM unnest(p_jobs, p_attempts) AS u(job_id, attempt)
+    ), free AS (
+        SELECT j.job_id, j.attempt FROM jobs j JOIN held h ON h.job_id = j.job_id AND h.attempt = j.attempt
+        WHERE j.status = 'running' AND (j.busy_until IS NULL OR j.busy_until + make_interval(secs => p_stall) > v_now)
+        ORDER BY j.job_id FOR NO KEY UPDATE OF j SKIP LOCKED
+    ), renewed AS (
+        UPDATE jobs j SET lease_until = v_now + make_interval(secs => p_lease) FROM free f
+        WHERE j.job_id = f.job_id AND j.attempt = f.attempt AND j.status = 'running'
+        RETURNING j.job_id, j.attempt, j.started_at IS NOT NULL AS started
+    ), mine AS (
+        SELECT j.job_id, j.attempt, j.lease_until, j.started_at,
+               (j.busy_until IS NOT NULL AND j.busy_until + make_interval(secs => p_stall) <= v_now) AS stalled
+        FROM jobs j JOIN held h ON h.job_id = j.job_id AND h.attempt = j.attempt WHERE j.status = 'running'
+    )
+    SELECT h.job_id, h.attempt,
+           CASE WHEN r.job_id IS NOT NULL THEN 'renewed' WHEN m.stalled THEN 'stalled'
+                WHEN m.job_id IS NOT NULL THEN 'locked' ELSE 'lost' END,
+           CASE WHEN r.job_id IS NOT NULL THEN p_lease
+                ELSE extract(epoch FROM m.lease_until - v_now)::double precision END,
+           coalesce(r.started, m.started_at IS NOT NULL, false)
+    FROM held h
+    LEFT JOIN renewed r ON r.job_id = h.job_id AND r.attempt = h.attempt
+    LEFT JOIN mine m ON m.job_id = h.job_id AND m.attempt = h.attempt;
+END $$;

@@ -1,0 +1,74 @@
+"""The hot transactions on PostgreSQL: one call of a stored function each (`functions.sql`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from models.claim import Claim, Round
+
+_CLAIM = "SELECT * FROM rl_claim_v1(%s, %s, %s, %s, %s::text[], %s::timestamptz)"
+_FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
+_REFRESH = "SELECT rl_refresh_v1(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
+_RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
+_SETTLE = "SELECT rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s::timestamptz)"
+_LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
+
+
+def fold(conn: Connection, limit: int, now: datetime | None) -> int:
+    """Fold up to `limit` wake rows into their groups; returns how many groups changed."""
+    return int(conn.exec_driver_sql(_FOLD, (limit, now)).scalar_one())
+
+
+def claim(
+    conn: Connection, *, slots: int, worker: str, boot_id: str, lease_sec: float, lanes: Sequence[str] | None,
+    now: datetime | None,
+) -> Round:
+    """Take the heads of up to `slots` ready groups.
+
+    `lanes` are regular expressions of the group keys that this worker serves, None for all.
+    """
+    rows = conn.exec_driver_sql(
+        _CLAIM, (slots, worker, boot_id, lease_sec, list(lanes) if lanes is not None else None, now)
+    ).all()
+    claims = [Claim(job, attempt, number, group, kind, target)
+              for _, job, attempt, number, group, kind, target, _ in rows if job is not None]
+    return Round(rows[-1][0], claims, rows[-1][-1])
+
+
+def settle(
+    conn: Connection, job_id: str, attempt: int, group: str, writes: dict[str, Any], *, refresh: bool,
+    now: datetime | None,
+) -> str | None:
+    """End a running attempt with `writes` (see `ledger.writes_of`); returns the new state, None if it is stale."""
+    document = json.dumps(writes, ensure_ascii=False)
+    found = conn.exec_driver_sql(_SETTLE, (job_id, attempt, group, document, refresh, now)).scalar_one()
+    return None if found is None else str(found)
+
+
+def refresh(conn: Connection, keys: Sequence[str], now: datetime | None) -> int:
+    """Recompute when each of the locked groups may be taken; returns how many changed."""
+    return int(conn.exec_driver_sql(_REFRESH, (list(keys), now)).scalar_one())
+
+
+def lock_groups(conn: Connection, keys: Sequence[str]) -> None:
+    """Lock group rows, in key order, until the transaction ends."""
+    conn.exec_driver_sql(_LOCK_GROUP, (list(keys),)).all()
+
+
+def renew(
+    conn: Connection, pairs: Sequence[tuple[str, int]], *, lease_sec: float, stall_sec: float, now: datetime | None
+) -> list[tuple[str, int, str, float, bool]]:
+    """Renew the leases of `pairs`; a row (job, attempt, answer, remaining seconds, started) for each.
+
+    The answer is ``renewed``, ``locked`` (still mine, ask again soon), ``stalled`` (the body has been silent for too
+    long) or ``lost``.
+    """
+    rows = conn.exec_driver_sql(
+        _RENEW, ([job for job, _ in pairs], [attempt for _, attempt in pairs], lease_sec, stall_sec, now)
+    ).all()
+    return [(job, attempt, answer, float(remaining or 0.0), started) for job, attempt, answer, remaining, started in rows]

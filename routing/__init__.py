@@ -1,0 +1,1 @@
+"""Which lane a job belongs to, and how it gets from its row into a worker."""

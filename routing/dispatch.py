@@ -1,0 +1,66 @@
+"""Submitting a job: what every surface (Python, Celery, CLI, API, schedule) calls.
+
+A submit is an INSERT. It needs no broker, locks nothing that others need, and can be part of the caller's own
+transaction (rule J1).
+"""
+
+from __future__ import annotations
+
+import difflib
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from config.errors import BadInput
+from config.settings import Settings
+from models.db import Database
+from models.ledger import Ledger, NewJob, Submitted
+from models.sites import targets
+
+#: no job waits longer than this for its moment; a larger number is a mistake of units
+LONGEST_WAIT_SEC = 366 * 86_400.0
+
+
+def submit(
+    db: Database, settings: Settings, target_code: str, *, kind: str = "crawl", source: str = "manual",
+    force: bool = False, resume_from_page: int = 0, priority: int = 100, dedupe_key: str | None = None,
+    run_after: datetime | None = None, run_after_sec: float | None = None, max_attempts: int | None = None,
+    deadline_sec: float | None = None, expires_sec: float | None = None, again: bool = False,
+    job_id: str | None = None, options: dict[str, Any] | None = None, conn: Connection | None = None,
+) -> Submitted:
+    """Store a job for `target_code` and return its id at once (rule J1).
+
+    `run_after` is a moment, `run_after_sec` a wait from now; negative waits and pages count as 0. With `again` the
+    dedupe key is left out. `conn` makes the submit part of the caller's transaction. Raises BadInput for an unknown
+    target or a value out of range; then nothing is stored.
+    """
+    if job_id is not None and not 1 <= len(job_id) <= 64:
+        raise BadInput(f"a job id has 1 to 64 characters, not {len(job_id)}")
+    if run_after_sec is not None and run_after_sec > LONGEST_WAIT_SEC:
+        raise BadInput(f"run_after of {run_after_sec:g} s is more than a year away")
+    if not -1_000_000 <= priority <= 1_000_000:
+        raise BadInput(f"priority {priority} is out of range (-1000000 to 1000000)")
+    if max_attempts is not None and max_attempts < 1:
+        raise BadInput(f"max_attempts must be at least 1, not {max_attempts}")
+    job = NewJob(
+        kind=kind, target_code=target_code, source=source, force=force, resume_from_page=resume_from_page,
+        priority=priority, dedupe_key=None if again else dedupe_key, run_after=run_after, delay_sec=run_after_sec,
+        max_attempts=max_attempts, deadline_sec=deadline_sec, expires_sec=expires_sec, job_id=job_id, options=options)
+    try:
+        return Ledger(db, settings).submit(conn, job)
+    except BadInput as error:
+        near = nearest_target(db, target_code)
+        raise BadInput(f"{error}; did you mean {near!r}?" if near else str(error)) from error
+
+
+def nearest_target(db: Database, target_code: str) -> str | None:
+    """Return the known target code that looks most like `target_code`, None if none does."""
+    with db.read() as conn:
+        known = [row.target_code for row in conn.execute(select(targets.c.target_code))]
+    return next(iter(difflib.get_close_matches(target_code, known, n=1)), None)
+
+
+def default_key(kind: str, code: str, *, force: bool = False) -> str:
+    """Return the dedupe key that surfaces use unless another is given: ``crawl:<target>``, ``:force`` (rule J3)."""
+    return f"{kind}:{code}:force" if force and kind == "crawl" else f"{kind}:{code}"

@@ -1,0 +1,1 @@
+"""The lane consumer: everything that a worker needs to serve lanes."""

@@ -1,0 +1,134 @@
+"""The heartbeat: a thread that renews this worker's leases, and does the chores that need one that is never blocked.
+
+It lives through broker outages, solo tasks and the pool's drain, because the hub stands still in all of them. Its
+answer also corrects what this process believes it holds.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from celery.worker import state
+from sqlalchemy.exc import SQLAlchemyError
+
+from config.clock import Stopwatch
+from config.devstack import LifeLock
+from config.logs import get_logger, log_event
+from models.db import is_transient
+from routing.lanes.desk import Desk
+
+log = get_logger("ratelane.heartbeat")
+SWEEP_EVERY_SEC = 30.0
+
+
+class Heartbeat(threading.Thread):
+    """Renews, hands back, reaps, sweeps and says that this worker lives."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(name="ratelane-heartbeat", daemon=True)
+        self.desk = desk
+        self._period = desk.settings.heartbeat_sec
+        self._since_gap: Stopwatch | None = None
+        self._last = Stopwatch()
+        self._swept = Stopwatch()
+        self._parked = False
+
+    def run(self) -> None:
+        """Beat until the desk closes."""
+        wait = 0.0
+        while not self.desk.over.wait(wait):
+            try:
+                wait = self.beat()
+            except SQLAlchemyError as error:
+                log_event(log, "heartbeat.database_away" if is_transient(error) else "heartbeat.failed",
+                          error=str(error).splitlines()[0])
+                wait = min(1.0, self._period / 2)
+            except Exception as error:
+                log_event(log, "heartbeat.failed", error=repr(error))
+                wait = min(1.0, self._period / 2)
+
+    def beat(self) -> float:
+        """Do one round; returns the seconds until the next."""
+        stopping = state.should_stop is not None or state.should_terminate is not None
+        asked = Stopwatch()
+        answers = self.desk.ledger.renew(self.desk.inflight.pairs())
+        self.desk.ledger.seen(self.desk.boot_id, consuming=self.desk.open.is_set() and not stopping)
+        self._note_renewal(asked)
+        locked = self._correct(answers)
+        if stopping:
+            self._park()
+        self._hand_back_late()
+        self._look_for_leftovers()
+        if self._may_reap() and not stopping:
+            if self.desk.reaper.reap():
+                self.desk.wake.set()
+            if self._swept.elapsed() >= SWEEP_EVERY_SEC:
+                self._swept = Stopwatch()
+                self.desk.reaper.sweep()
+        if locked or stopping:
+            return min(0.5, self._period)
+        return max(0.0, self._period - asked.elapsed())
+
+    def _note_renewal(self, asked: Stopwatch) -> None:
+        """A gap in renewing (an outage, a frozen process) takes the right to reap away for one lease (rule J8)."""
+        if self._since_gap is None or self._last.elapsed() > self._period * 2 + 1.0:
+            self._since_gap = asked
+        self._last = asked
+
+    def _may_reap(self) -> bool:
+        return self._since_gap is not None and self._since_gap.elapsed() >= self.desk.settings.lease_sec
+
+    def _correct(self, answers: list[tuple[str, int, str, float, bool]]) -> bool:
+        locked = False
+        for job, attempt, answer, _, started in answers:
+            held = self.desk.inflight.get(job, attempt)
+            if held is None:
+                continue
+            held.started = held.started or started
+            locked = locked or answer == "locked"
+            if answer == "lost" and held.started:
+                # its body may still live: the slot stays occupied until the request ends, the lease is another's
+                held.lost = True
+                log_event(log, "lease.lost", job=job, attempt=attempt, group=held.claim.group)
+            elif answer == "stalled":
+                log_event(log, "lease.stalled", job=job, attempt=attempt, group=held.claim.group)
+        return locked
+
+    def _park(self) -> None:
+        if not self._parked:
+            log_event(log, "worker.stopping", jobs=len(self.desk.inflight))
+            self._parked = True
+        self.desk.ledger.park([held.claim.job_id for held in self.desk.inflight.all()], self.desk.boot_id)
+
+    def _hand_back_late(self) -> None:
+        """Give back what the pool did not start in time; nothing is spent."""
+        for held in self.desk.inflight.all():
+            late = held.since.elapsed() > self.desk.settings.handover_timeout_sec
+            if late and not held.started and not held.lost:
+                claim = held.claim
+                if self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group):
+                    held.lost = True
+                    if not held.handed:
+                        self.desk.inflight.end(claim.job_id, claim.attempt)
+
+    def _look_for_leftovers(self) -> None:
+        """Rows of this boot that it does not hold: a claim whose answer got lost, or an end that settled nothing."""
+        for row in self.desk.ledger.running_of(self.desk.boot_id):
+            if self.desk.inflight.get(row.job_id, row.attempt) is not None:
+                continue
+            if row.age_sec < self.desk.settings.handover_timeout_sec and not row.started:
+                continue
+            if not row.started:
+                self.desk.ledger.hand_back(row.job_id, row.attempt, row.group_key)
+            elif self.desk.inflight.get(row.job_id, row.attempt) is None:
+                self.desk.reaper.recover(row.job_id, row.attempt, row.group_key)
+
+    def take_over_the_dead(self) -> None:
+        """At the start: recover what workers of this home left that are certainly dead (their lock files are free)."""
+        home = self.desk.settings.home
+        dead = LifeLock.dead(home)
+        for reaped in self.desk.reaper.recover_dead(dead):
+            log_event(log, "worker.took_over", job=reaped.job_id, group=reaped.group, verdict=reaped.verdict)
+        for boot_id in dead:
+            self.desk.ledger.seen(boot_id, consuming=False, stopped=True)
+            LifeLock.forget(home, boot_id)

@@ -1,0 +1,64 @@
+"""What this process holds: one entry for each claim from the moment it is taken until its request has ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from config.clock import Stopwatch
+from models.claim import Claim
+
+
+@dataclass
+class Held:
+    """One claim in this process: not handed over yet, handed over, started, or lost (its lease went to another)."""
+
+    claim: Claim
+    since: Stopwatch = field(default_factory=Stopwatch)
+    handed: bool = False
+    started: bool = False
+    lost: bool = False
+    returning: bool = False
+
+
+class InFlight:
+    """The claims of this process, keyed by (job, attempt). Safe to use from every thread."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, int], Held] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, claims: Iterable[Claim]) -> list[Claim]:
+        """Hold new claims; returns those of which an older body still lives in this process (they must not start)."""
+        twice = []
+        with self._lock:
+            living = {job for job, _ in self._held}
+            for claim in claims:
+                if claim.job_id in living:
+                    twice.append(claim)
+                else:
+                    self._held[claim.job_id, claim.attempt] = Held(claim)
+        return twice
+
+    def get(self, job_id: str, attempt: int) -> Held | None:
+        """Return what is held of this attempt."""
+        return self._held.get((job_id, attempt))
+
+    def end(self, job_id: str, attempt: int) -> Held | None:
+        """Forget an attempt whose request has ended; returns what was held of it."""
+        with self._lock:
+            return self._held.pop((job_id, attempt), None)
+
+    def all(self) -> list[Held]:
+        """Return everything that is held now."""
+        with self._lock:
+            return list(self._held.values())
+
+    def pairs(self) -> list[tuple[str, int]]:
+        """Return the (job, attempt) pairs whose leases this process renews, in key order."""
+        with self._lock:
+            return sorted(key for key, held in self._held.items() if not held.lost and not held.returning)

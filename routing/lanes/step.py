@@ -1,0 +1,172 @@
+"""The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
+
+What it owns: the desk (what this process holds), the scout, the heartbeat, and one channel of its own per connection.
+
+Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
+claimed while the connection is down or the worker stops.
+
+When it dies: claims that had not started are handed back by their leases, started ones are reaped.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from fnmatch import translate
+from typing import Any
+
+from celery import bootsteps, signals
+from celery.worker import state
+
+from config.celery import INBOX
+from config.devstack import LifeLock
+from config.errors import BadInput
+from config.logs import get_logger, log_event
+from config.settings import get_settings
+from models.migrate import check
+from routing.keys import group_of_lane
+from routing.kinds import task_of
+from routing.lanes.desk import Desk, set_desk
+from routing.lanes.handover import HandOver
+from routing.lanes.heartbeat import Heartbeat
+from routing.lanes.inflight import Held
+from routing.lanes.scout import Scout
+
+log = get_logger("ratelane.lanes")
+#: the name under which `tasks.signals` connects the receiver that settles retries (rule C2)
+RETRY_RECEIVER = "ratelane.settle_retry"
+POOLS = frozenset({"prefork", "thread", "solo"})
+LOOK_FOR_DEAD_CHILDREN_EVERY_SEC = 0.5
+
+
+class LaneConsumer(bootsteps.StartStopStep):
+    """Serves lanes beside Celery's own task consumer."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+    name = "Lanes"
+
+    def __init__(self, c: Any, **options: Any) -> None:
+        super().__init__(c, **options)
+        try:
+            refuse_what_cannot_work(c)
+        except BadInput as error:
+            # Celery would print a traceback of its own start; this is for a person
+            print(f"ratelane: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from error
+        settings = get_settings()
+        self.desk = Desk(settings, name=c.hostname, pool=c.pool, lanes=_lane_patterns(c.controller))
+        self.lock = LifeLock.take(settings.home, self.desk.boot_id)
+        self.hub = c.hub
+        self._over: HandOver | None = None
+        self._watch: Any = None
+        self.scout = Scout(self.desk, self._offer)
+        self.heartbeat = Heartbeat(self.desk)
+        self._began = False
+        set_desk(self.desk)
+        signals.worker_shutdown.connect(self._close, weak=False)
+        signals.worker_shutting_down.connect(self._stopping, weak=False)
+
+    def start(self, c: Any) -> None:
+        """Open at each (re)connect: a channel and a handler of the new connection."""
+        self.hub = c.hub
+        channel = c.connection.channel()
+        declare = c.connection.transport.driver_type == "amqp"
+        waiting = self._over.waiting if self._over is not None else None
+        self._over = HandOver(self.desk, channel, c.create_task_handler(), task_of, declare=declare,
+                              accept=c.app.conf.accept_content)
+        if waiting:
+            self._over.waiting.extend(waiting)
+        if not self._began:
+            self._began = True
+            self._begin()
+        self._watch_children(c)
+        self.desk.open.set()
+        self.desk.wake.set()
+        if self._over.waiting:
+            self.hub.call_soon(self._drain)
+
+    def _watch_children(self, c: Any) -> None:
+        """Look for dead pool children often: recovery is at once where death is certain (rule J8).
+
+        The pool is told when a child closes its pipe, which is a moment before the kernel has its exit status; if it
+        asks in that moment it asks again only after five seconds.
+        """
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, c.pool.maintain_pool)
+
+    def _begin(self) -> None:
+        # here and not earlier: the pool forks between construction and start, and no connection may be open then
+        check(self.desk.db, previous=True)
+        self.desk.ledger.greet(self.desk.row())
+        self.heartbeat.take_over_the_dead()
+        self.heartbeat.start()
+        self.scout.start()
+        log_event(log, "worker.lanes_open", worker=self.desk.name, boot=self.desk.boot_id, slots=self.desk.size(),
+                  lanes=",".join(self.desk.lanes or ["all"]))
+
+    def stop(self, c: Any) -> None:
+        """Close at a reconnect or at the end; the bodies go on and their leases are renewed."""
+        self.desk.open.clear()
+
+    def shutdown(self, c: Any) -> None:
+        """Do nothing more than `stop`: bodies may still run until the pool has drained."""
+        self.desk.open.clear()
+
+    def _offer(self, held: list[Held]) -> None:
+        """Take claims from the scout's thread to the hub's."""
+        over = self._over
+        if over is None:
+            for one in held:
+                self.desk.give_back(one)
+            return
+        over.waiting.extend(held)
+        self.hub.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        if self._over is not None and self.desk.open.is_set() and state.should_stop is None:
+            self._over.drain()
+
+    def _stopping(self, **_: Any) -> None:
+        self.desk.open.clear()
+
+    def _close(self, **_: Any) -> None:
+        """At the very end of the worker: give back what never started and say that this boot has stopped."""
+        if self.desk.over.is_set():
+            return
+        self.desk.over.set()
+        self.desk.wake.set()
+        try:
+            for held in self.desk.inflight.all():
+                claim = held.claim
+                self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group)
+            self.desk.ledger.seen(self.desk.boot_id, consuming=False, stopped=True)
+            if not self.desk.ledger.running_of(self.desk.boot_id):
+                LifeLock.forget(self.desk.settings.home, self.desk.boot_id)
+        except Exception as error:
+            log_event(log, "worker.close_failed", error=repr(error))
+
+
+def refuse_what_cannot_work(c: Any) -> None:
+    """Raise BadInput for a pool or a broker under which the guarantees do not hold (rule D4), or a missing receiver."""
+    pool = type(c.pool).__module__.rpartition(".")[2]
+    if pool not in POOLS:
+        raise BadInput(f"the pool {pool} is not supported: it cannot keep leases; use threads, prefork or solo")
+    if c.hub is None:
+        raise BadInput("this broker has no event loop in Celery: use Redis, Valkey or RabbitMQ")
+    if not any(key[0] == RETRY_RECEIVER for key, _ in signals.task_retry.receivers or ()):
+        raise BadInput("the receiver that puts cooldowns into effect is not connected: import tasks.signals (rule C2)")
+
+
+def _lane_patterns(controller: Any) -> list[str] | None:
+    """Take `rg.…` out of the queues that Celery's own consumer would read; they are the scout's filter (rule R7)."""
+    queues = controller.app.amqp.queues
+    names = [name for name in list(queues.consume_from) if group_of_lane(name) is not None]
+    for name in names:
+        queues.deselect(name)
+    if not names:
+        return None
+    if not queues.consume_from:
+        queues.select([INBOX])
+    return [translate(group_of_lane(name) or "").replace("(?s:", "^(?:").replace(r")\Z", ")$").replace(r")\z", ")$")
+            for name in names if re.fullmatch(r".+", name)]

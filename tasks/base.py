@@ -1,0 +1,184 @@
+"""What every lane task is: a Celery task whose every end settles its job (design, "How each outcome ends in Celery").
+
+What it owns: the decision, in the process of the body, about what an end means; the write is the ledger's.
+
+Invariants: the first statement of a body is the write that it has begun; a body never publishes a retry; no end is
+silent (what no hook of Celery reports is recovered here).
+
+When it dies in the middle: the row says running; the parent or the reaper recovers it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from celery import Task
+from celery.exceptions import Ignore, Reject, Retry
+from celery.result import AsyncResult
+from sqlalchemy.exc import SQLAlchemyError
+
+from config import clock
+from config.errors import BadInput, BodyEnd, Cancelled, StaleClaim
+from config.logs import get_logger, log_event
+from config.probes import probe
+from config.settings import get_settings
+from models.attempt import Attempt, current_attempt, enter, limits_of
+from models.db import get_database, is_transient
+from models.ledger import Ledger
+from models.lifecycle import State
+from models.outcome import Ended
+from models.reaper import Reaper
+from routing.dispatch import submit
+from routing.kinds import kind_of
+from routing.lanes.guard import Guard
+from routing.router import CLAIM_HEADER
+
+log = get_logger("ratelane.task")
+
+
+class LaneTask(Task):
+    """Base of tasks that run in lanes, one job at a time in a rate group."""
+
+    abstract = True
+    Request = "routing.lanes.request:LaneRequest"
+    # for the timing of `acknowledge` only: the broker is told nothing
+    acks_late = True
+    acks_on_failure_or_timeout = True
+    reject_on_worker_lost = True
+    default_retry_delay = 0
+    ignore_result = False
+    max_retries = None
+    rate_limit = None
+    soft_time_limit = None
+    time_limit = None
+    track_started = False
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that this thread runs; raises RuntimeError outside a claim."""
+        found = current_attempt()
+        if found is None:
+            raise RuntimeError(f"{self.name} runs only under a claim: submit it with .delay() or `ratelane submit`")
+        return found
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        """Write that the body begins; a claim that is over, or was started before, is ignored."""
+        claim = getattr(self.request, CLAIM_HEADER, None)
+        enter(None)
+        if claim is None:
+            return
+        ledger = Ledger(get_database(), get_settings())
+        asked = clock.Stopwatch()
+        try:
+            attempt = Attempt(ledger, _begin(ledger, claim["job"], claim["attempt"]))
+        except StaleClaim as stale:
+            log_event(log, "claim.stale", job=claim["job"], attempt=claim["attempt"], group=claim["group"],
+                      write="start")
+            raise Ignore(str(stale)) from stale
+        attempt.guard = Guard(ledger, attempt.started, asked)
+        enter(attempt)
+        probe("started", task_id, attempt.claim.attempt)
+        log_event(log, "job.start", job=task_id, attempt=attempt.claim.attempt, group=attempt.claim.group,
+                  target=attempt.claim.target_code)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the body under its claim; turn a message without one into a submit."""
+        attempt = current_attempt(self.request.id)
+        if attempt is None:
+            return self._submit_instead(args, kwargs)
+        try:
+            return self.run(*args, **kwargs)
+        except (Retry, Ignore, Reject):
+            raise
+        except StaleClaim as stale:
+            log_event(log, "claim.stale", job=attempt.claim.job_id, attempt=attempt.claim.attempt,
+                      group=attempt.claim.group, write="body")
+            raise Ignore(str(stale)) from stale
+        except Cancelled as error:
+            self._cancel(attempt, error)
+        except MemoryError:
+            self._gone(attempt)
+        except Exception as error:
+            return self._end(attempt, error)
+        except BaseException:
+            # SystemExit and its like: in the threads pool no hook of Celery would report it
+            self._gone(attempt)
+
+    def _submit_instead(self, args: Any, kwargs: Any) -> Any:
+        if self.request.called_directly or self.request.is_eager:
+            raise RuntimeError(f"{self.name} runs only under a claim: submit it with .delay() or `ratelane submit`")
+        made = self.apply_async(args, kwargs, task_id=self.request.id)
+        raise Ignore(f"stored as job {made.id}")
+
+    def _end(self, attempt: Attempt, error: Exception) -> Any:
+        ended = Ended(error=error, traceback="" if isinstance(error, BodyEnd) else traceback.format_exc())
+        verdict = attempt.decide(ended)
+        if verdict.state is State.QUEUED:
+            raise Retry(exc=error)
+        if verdict.state is State.DONE:
+            return verdict.result
+        raise error
+
+    def _cancel(self, attempt: Attempt, error: Cancelled) -> None:
+        attempt.decide(Ended(error=error))
+        attempt.settle()
+        self.send_event("task-revoked", terminated=True, signum=None, expired=False)
+        raise Ignore("cancelled")
+
+    def _gone(self, attempt: Attempt) -> None:
+        """The body broke off without an end of its own: recover it like one whose process died."""
+        reaper = Reaper(attempt.ledger, limits_of(attempt.ledger.settings))
+        claim = attempt.claim
+        attempt.persist(lambda: reaper.recover(claim.job_id, claim.attempt, claim.group))
+        raise Ignore("the body broke off")
+
+    def retry(self, args: Any = None, kwargs: Any = None, exc: Any = None, throw: bool = True, **_: Any) -> Any:
+        """End the attempt so that its job goes on later; publishes nothing, because waits are columns of the row.
+
+        `exc` says why (HostCooldown, Parked, PartialCrawl, or an ordinary exception); an end for good is raised.
+        """
+        attempt = self.attempt
+        error = exc if exc is not None else RuntimeError("retry without a reason")
+        verdict = attempt.decide(Ended(error=error))
+        if verdict.state is not State.QUEUED:
+            raise error
+        signal = Retry(exc=error)
+        if throw:
+            raise signal
+        return signal
+
+    def apply_async(
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
+    ) -> AsyncResult:
+        """Store a job instead of publishing a message (rule J2); returns the AsyncResult of its id.
+
+        Of Celery's options `priority`, `countdown` (seconds) and `eta` count; callbacks are refused with a sentence,
+        because nothing would send them.
+        """
+        kind = kind_of(self.name)
+        if kind is None:
+            raise RuntimeError(f"{self.name} is not registered as a kind of job")
+        if options.get("link") or options.get("link_error"):
+            raise BadInput("a lane job sends no callbacks: look its end up with AsyncResult, or `ratelane job --watch`")
+        target = args[0] if args else (kwargs or {}).get("target_code")
+        if not isinstance(target, str):
+            raise BadInput(f"{self.name} takes one argument, the code of a target")
+        made = submit(
+            get_database(), get_settings(), target, kind=kind, priority=int(options.get("priority") or 100),
+            run_after_sec=options.get("countdown"), run_after=options.get("eta"), job_id=task_id)
+        return AsyncResult(made.job_id, app=self.app)
+
+
+def _begin(ledger: Ledger, job_id: str, number: int) -> Any:
+    """Start an attempt; while the database is away try again, as long as the claim would not be handed back."""
+    waited = clock.Stopwatch()
+    while True:
+        try:
+            return ledger.start(job_id, number)
+        except SQLAlchemyError as error:
+            if not is_transient(error) or waited.elapsed() > ledger.settings.handover_timeout_sec:
+                raise
+            clock.pause(0.2)
+
+

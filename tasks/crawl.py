@@ -1,0 +1,81 @@
+"""The crawl of one target as a lane task: the pipeline does the walking, the gate and the journal connect it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from config.celery import app
+from config.errors import HostCooldown, PartialCrawl, PermanentJobError, StaleClaim
+from config.settings import Settings, get_settings
+from models.attempt import Attempt
+from models.db import get_database
+from models.queries.crawling import TargetFacts, target_facts
+from tasks.base import LaneTask
+from tasks.gate import CrawlGate
+from tasks.journal import CrawlJournal
+from tasks.pipeline.fetcher import Fetcher
+from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
+from tasks.pipeline.urls import host_key
+from tasks.pipeline.walk import crawl
+
+
+@app.task(base=LaneTask, bind=True, name="ratelane.crawl")
+def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Crawl a target under the claim of this message; returns the crawl's result document."""
+    attempt, settings = self.attempt, get_settings()
+    db = get_database()
+    with db.read() as conn:
+        facts = target_facts(conn, target_code)
+    if facts is None:
+        raise PermanentJobError(f"target {target_code} is gone")
+    start = start_point(attempt, facts)
+    gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
+    journal = CrawlJournal(db, attempt, gate, facts, resumed=start.after_page > 0)
+    try:
+        result = _walk(facts, start, gate, journal, settings)
+    except HostCooldown as objection:
+        journal.objected(objection)
+        raise self.retry(exc=objection) from objection
+    except StaleClaim:
+        raise
+    except Exception:
+        journal.flush()
+        raise
+    return _result(attempt, journal, result)
+
+
+def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
+    """Return where the walk begins: behind the durable checkpoint if its options still hold (rule J11)."""
+    started = attempt.started
+    kept = started.checkpoint or {}
+    if facts.track_checkpoint and kept.get("options_hash") == facts.options_hash:
+        return StartPoint(after_page=started.last_completed_page, state=kept.get("state") or {}, force=started.force)
+    return StartPoint(after_page=started.resume_from_page, force=started.force)
+
+
+def _walk(
+    facts: TargetFacts, start: StartPoint, gate: CrawlGate, journal: CrawlJournal, settings: Settings
+) -> CrawlResult:
+    site = facts.site_options
+    agent = site.get("user_agent") or settings.user_agent
+    spec = TargetSpec(
+        target_code=facts.target_code, site_code=facts.site_code, base_url=facts.base_url, adapter=facts.adapter,
+        options=facts.options, interval_sec=facts.interval_sec, user_agent=agent, headers=site.get("headers") or {},
+        group_hosts=frozenset(key for url in facts.group_urls if (key := host_key(url))),
+        waf_off=frozenset(site.get("waf_off") or ()))
+    with Fetcher(gate, user_agent=agent, timeout_sec=settings.request_timeout_sec,
+                 max_body_bytes=settings.max_body_bytes) as fetcher:
+        return crawl(spec, start, fetcher, journal, gate)
+
+
+def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult) -> dict[str, Any]:
+    # a walk that began at a page somebody named has not seen the pages before it
+    whole = result.outcome == "complete" and attempt.started.resume_from_page == 0
+    journal.progress = result.progress
+    journal.ended(result.outcome, moves_frontier=whole)
+    totals = journal.totals()
+    document = {"status": "ok"} | result.document() | {
+        name: totals[name] for name in ("items_new", "items_known", "items_failed", "items_external", "bytes")}
+    if result.outcome == "partial":
+        raise PartialCrawl("; ".join(result.reasons) or "something could not be read", document)
+    return document

@@ -1,0 +1,184 @@
+"""The journal of one crawl: what is known of its target, and every commit of its attempt (rules P2, P5, J12).
+
+It implements `tasks.pipeline.ports.Journal`. Each article is one fenced transaction with the progress and the rows of
+the request log; a commit that is repeated after a lost answer writes the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from config import clock
+from config.errors import HostCooldown
+from models.attempt import Attempt
+from models.claim import Commit
+from models.db import Database, is_transient
+from models.queries import crawling
+from models.queries.crawling import TargetFacts
+from tasks.gate import CrawlGate
+from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
+
+#: progress alone is written at most twice a second (rule J12)
+PROGRESS_EVERY_SEC = 0.5
+#: a commit is tried again while the database is away; the lease ends it if that takes too long
+COMMIT_TRIES = 6
+
+
+class CrawlJournal:
+    """Reads and commits for one attempt of one target."""
+
+    def __init__(self, db: Database, attempt: Attempt, gate: CrawlGate, facts: TargetFacts, *, resumed: bool) -> None:
+        self._db, self._attempt, self._gate, self._facts = db, attempt, gate, facts
+        self._generation = facts.frontier_gen + 1
+        self._base = _totals_before(attempt.started.progress, resumed=resumed)
+        self._clock = clock.Stopwatch()
+        self._last_progress = 0.0
+        self.progress: Progress = Progress()
+        with db.read() as conn:
+            self._failed = crawling.failed_urls(conn, facts.target_code)
+            self._refused = crawling.refused_before(conn, attempt.claim.job_id)
+
+    def known(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the canonical URLs that are stored with a body or as external."""
+        with self._db.read() as conn:
+            return crawling.known(conn, self._facts.target_code, urls)
+
+    def behind(self, urls: Sequence[str]) -> set[str]:
+        """Return those that lie behind the frontier."""
+        with self._db.read() as conn:
+            return crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen)
+
+    def count(self) -> int:
+        """Return how many items are stored for the target."""
+        with self._db.read() as conn:
+            return crawling.stored_count(conn, self._facts.target_code)
+
+    def store(self, article: Article, progress: Progress) -> None:
+        """Commit an article, or another URL of one, with the progress and the buffered request rows."""
+        target = self._facts.target_code
+        again = (article.url,) if article.url in self._failed else ()
+        if article.alias_of is not None:
+            alias = {"target_code": target, "url": article.url, "article_url": article.alias_of,
+                     "title": article.title, "source_page": article.source_page, "generation": self._generation}
+            self._commit(progress, aliases=(alias,), read_after_all=again)
+            return
+        row = {
+            "target_code": target, "site_code": self._facts.site_code, "url": article.url, "own_id": article.own_id,
+            "final_url": article.final_url, "title": article.title.replace("\x00", ""),
+            "published_at": article.published_at.astimezone(UTC) if article.published_at else None,
+            "text": article.text.replace("\x00", ""), "sha256": article.sha256, "source_page": article.source_page,
+            "external": article.external, "generation": self._generation, "job_id": self._attempt.claim.job_id}
+        self._commit(progress, articles=(row,), read_after_all=again)
+
+    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
+        """Commit that an item could not be read; it does not become known."""
+        self._commit(progress, failed_items=(self._item(url, title, source_page, error, forbidden=False),))
+
+    def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
+        """Commit the checkpoint: `page` was walked whole."""
+        kept = {"state": state, "options_hash": self._facts.options_hash}
+        done = {"last_completed_page": page, "checkpoint": kept} if self._facts.track_checkpoint else {}
+        self._commit(progress, **done)
+
+    def progressed(self, progress: Progress) -> None:
+        """Commit the progress and what has gathered, at most twice a second."""
+        self.progress = progress
+        if clock.monotonic() - self._last_progress >= PROGRESS_EVERY_SEC:
+            self._commit(progress)
+
+    def robots(self, host: str) -> RobotsCopy | None:
+        """Return the stored robots.txt of a host, whatever its age."""
+        with self._db.read() as conn:
+            row = crawling.robots_copy(conn, host)
+        if row is None:
+            return None
+        return RobotsCopy(host=row.host, status=row.status or 0, text=row.body, fetched_at=row.fetched_at,
+                          decision=row.decision)
+
+    def keep_robots(self, copy: RobotsCopy) -> None:
+        """Commit what robots.txt of a host answered."""
+        row = {"host": copy.host, "status": copy.status, "decision": copy.decision,
+               "body": copy.text.replace("\x00", "")}
+        self._commit(self.progress, robots=(row,))
+
+    def forbidden(self, url: str) -> bool:
+        """Tell whether the URL answered 403 before: as the evidence of a block, or because it was marked."""
+        return url in self._refused or self._failed.get(url, False)
+
+    def is_lone_403_weak(self) -> bool:
+        """Tell whether an item of this target was ever found forbidden."""
+        return self._facts.lone_403_weak
+
+    def mark_forbidden(self, url: str) -> None:
+        """Commit that the URL answers 403 while its list page answers."""
+        self._failed[url] = True
+        item = self._item(url, "", "", "forbidden: 403 again while its list page answers", forbidden=True)
+        self._commit(self.progress, failed_items=(item,), weak_403=True)
+
+    def objected(self, objection: HostCooldown) -> None:
+        """Commit what the crawl saw of a block: the one line that survives if nothing after it does (rule C2)."""
+        seen = asdict(objection.evidence) | {"retry_after_sec": objection.retry_after_sec}
+        self._commit(self.progress, cooldown_seen=seen)
+
+    def ended(self, outcome: str, *, moves_frontier: bool) -> None:
+        """Commit what the crawl came to; a complete one moves the frontier to its own generation (rule P2)."""
+        self._commit(self.progress, outcome=outcome, frontier=self._generation if moves_frontier else None)
+
+    def flush(self) -> None:
+        """Commit what has gathered, before the attempt ends."""
+        self._commit(self.progress)
+
+    def totals(self) -> dict[str, Any]:
+        """Return the job's progress document: what earlier attempts did and what this one has done."""
+        found = self.progress.document(self._clock.elapsed())
+        for name, before in self._base.items():
+            found[name] += before
+        return found
+
+    def _item(self, url: str, title: str, source_page: str, error: str, *, forbidden: bool) -> dict[str, Any]:
+        self._failed.setdefault(url, forbidden)
+        return {"target_code": self._facts.target_code, "url": url, "title": title.replace("\x00", ""),
+                "source_page": source_page, "error": error[:2000], "forbidden": forbidden,
+                "job_id": self._attempt.claim.job_id}
+
+    def _commit(self, progress: Progress, **what: Any) -> None:
+        self.progress = progress
+        records, self._gate.records = self._gate.records, []
+        delay, self._gate.new_delay = self._gate.new_delay, None
+        tries = 0
+        while True:
+            try:
+                self._attempt.commit(self._as_commit(records, delay, what))
+                self._last_progress = clock.monotonic()
+                return
+            except SQLAlchemyError as error:
+                tries += 1
+                if not is_transient(error) or tries >= COMMIT_TRIES:
+                    self._gate.records = records + self._gate.records
+                    raise
+                clock.pause(min(2.0, 0.1 * 2**tries))
+
+    def _as_commit(self, records: list[RequestRecord], delay: float | None, what: dict[str, Any]) -> Commit:
+        # ages are taken at the last moment: the database turns them into its own time
+        now = clock.monotonic()
+        rows = tuple(
+            {"b_host": record.host, "b_url": record.url, "b_started": now - record.started,
+             "b_ended": now - record.ended, "b_status": record.status, "b_bytes": record.bytes,
+             "b_error": record.error[:2000], "b_interval": record.interval_sec} for record in records)
+        responded = self._attempt.responded
+        return Commit(
+            progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
+            response_age_sec=None if responded is None else responded[0].elapsed(),
+            response_interval_sec=None if responded is None else responded[1],
+            target_code=self._facts.target_code, crawl_delay_sec=delay, **what)
+
+
+def _totals_before(progress: dict[str, Any] | None, *, resumed: bool) -> dict[str, int]:
+    """Return what earlier attempts of the job did; a walk from the beginning meets its known and failed items again."""
+    names = ("items_new", "items_external", "bytes") + (("items_known", "items_failed") if resumed else ())
+    return {name: int((progress or {}).get(name) or 0) for name in names}

@@ -1,0 +1,238 @@
+"""Fetches one URL politely: each request and each redirect hop through the gate, within time, size and scope (rule P4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from config.clock import monotonic
+from tasks.pipeline.page import FetchedPage
+from tasks.pipeline.ports import Gate, RequestRecord
+from tasks.pipeline.transport import AddressRefused, Budget, Transport
+from tasks.pipeline.urls import Scope, bare_host, canonical, host_key, is_private
+
+MAX_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+#: headers that are the site's own business: other hosts of its group do not get them
+_SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
+_SENDING = "http11.send_request_headers.started"
+
+#: looks at a redirect before it is followed; returns "" to follow it or the reason why not, or raises
+Inspect = Callable[[FetchedPage], str]
+
+#: everything that the wire can throw at a request
+_WIRE_ERRORS = (
+    httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol, httpx2.HTTPError, httpx2.InvalidURL, AddressRefused,
+)
+
+
+class FetchFailed(Exception):
+    """No whole response came. `kind`: ``timeout``, ``reset``, ``unreachable``, ``truncated``, ``malformed``,
+    ``too_large``, ``undecodable``, ``private``, ``redirects`` or ``loop``; `page` the last redirect, where there was one.
+    """
+
+    def __init__(self, kind: str, url: str, detail: str, page: FetchedPage | None = None) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind, self.url, self.detail, self.page = kind, url, detail, page
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.url, self.detail, self.page)
+
+
+class TooLarge(Exception):
+    """The body is longer than allowed."""
+
+
+_KINDS: tuple[tuple[str, tuple[type[Exception], ...]], ...] = (
+    ("private", (AddressRefused,)),
+    ("too_large", (TooLarge,)),
+    ("undecodable", (httpx2.DecodingError,)),
+    ("timeout", (httpcore2.TimeoutException, httpx2.TimeoutException)),
+)
+
+
+class Fetcher:
+    """One crawl's client: its connections and cookies live as long as it does.
+
+    `auth` (user, password) and `cookies` go to the home of a fetch's scope alone, `headers` to every host; `proxy` is
+    a URL, `verify` False or an SSL context of the caller's.
+    """
+
+    def __init__(
+        self, gate: Gate, *, user_agent: str, timeout_sec: float = 20.0, max_body_bytes: int = 10_000_000,
+        headers: Mapping[str, str] | None = None, cookies: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None, proxy: str | None = None, verify: Any = True,
+    ) -> None:
+        self.gate, self.user_agent = gate, user_agent
+        self.timeout_sec, self.max_body_bytes = timeout_sec, max_body_bytes
+        self._budget = Budget()
+        self._auth, self._cookies = auth, dict(cookies or {})
+        self._client = httpx2.Client(
+            transport=Transport(self._budget, verify=verify, proxy=proxy), trust_env=False, follow_redirects=False,
+            timeout=None,
+            headers={
+                "user-agent": user_agent, "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                "accept-language": "zh-CN,zh;q=0.9,en;q=0.6", "accept-encoding": "gzip, deflate", **(headers or {}),
+            },
+        )
+
+    def __enter__(self) -> Fetcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._client.close()
+
+    def fetch(
+        self, url: str, *, scope: Scope | None = None, headers: Mapping[str, str] | None = None,
+        max_bytes: int | None = None, cut: bool = False, inspect: Inspect | None = None,
+    ) -> FetchedPage:
+        """Return what `url` answers, after at most five redirects; each hop is a request of its own at the gate.
+
+        `scope` None allows every host. `cut` keeps the first `max_bytes` of a longer body instead of failing.
+        Raises FetchFailed, and whatever the gate raises.
+        """
+        self._plant_cookies(scope)
+        hops: list[str] = []
+        here, looped = url, False
+        while True:
+            page = self._once(url, here, tuple(hops), scope, headers, max_bytes or self.max_body_bytes, cut)
+            if page.status not in _REDIRECTS or not page.location:
+                return page
+            target = page.location
+            if looped and target == here:
+                raise FetchFailed("loop", url, f"{here} redirects to itself", page)
+            looped = target == here
+            reason = _refusal(target, scope) or (inspect(page) if inspect is not None else "")
+            if reason:
+                return _stopped(page, reason)
+            if len(hops) >= MAX_REDIRECTS:
+                kind = "loop" if target in hops else "redirects"
+                raise FetchFailed(kind, url, f"more than {MAX_REDIRECTS} redirects", page)
+            hops.append(here)
+            here = target
+
+    def _once(
+        self, asked: str, url: str, hops: tuple[str, ...], scope: Scope | None, headers: Mapping[str, str] | None,
+        limit: int, cut: bool,
+    ) -> FetchedPage:
+        attempt = _Attempt(self.gate, url)
+        self._budget.ends, self._budget.scope = monotonic() + self.timeout_sec, scope
+        is_home = scope is None or attempt.host == scope.home
+        sent = {name: value for name, value in (headers or {}).items() if is_home or name.lower() not in _SECRET}
+        auth = self._auth if is_home else None
+        try:
+            with self._client.stream(
+                "GET", url, headers=sent, auth=auth, extensions={"trace": attempt.trace}
+            ) as response:
+                attempt.status = response.status_code
+                body = self._read(response, attempt, limit, cut)
+        except (*_WIRE_ERRORS, TooLarge) as error:
+            kind = _kind(error, attempt)
+            attempt.end(f"{type(error).__name__}: {error}")
+            raise FetchFailed(kind, asked, str(error) or type(error).__name__) from error
+        except BaseException as error:
+            if attempt.is_written:
+                attempt.end(f"{type(error).__name__}: {error}")
+            raise
+        attempt.end("")
+        return _page(asked, url, hops, response, body, attempt.bytes)
+
+    def _plant_cookies(self, scope: Scope | None) -> None:
+        """Put the configured cookies into the jar, for the site's own host alone."""
+        domain = "" if scope is None else bare_host(scope.home)
+        while self._cookies:
+            name, value = self._cookies.popitem()
+            self._client.cookies.set(name, value, domain=domain)
+
+    def _read(self, response: httpx2.Response, attempt: _Attempt, limit: int, cut: bool) -> bytes:
+        declared = response.headers.get("content-length", "")
+        if not cut and declared.isascii() and declared.isdigit() and int(declared) > limit:
+            raise TooLarge(f"{declared} bytes announced, {limit} allowed")
+        body = bytearray()
+        for chunk in response.iter_bytes():
+            body += chunk
+            attempt.bytes = response.num_bytes_downloaded
+            self._budget.left(httpcore2.ReadTimeout)
+            if len(body) > limit:
+                if cut:
+                    break
+                raise TooLarge(f"more than {limit} bytes")
+        return bytes(body[:limit])
+
+
+class _Attempt:
+    """One request on its way: when it started and ended, and its row for the gate."""
+
+    def __init__(self, gate: Gate, url: str) -> None:
+        self._gate, self.url, self.host = gate, url, host_key(url)
+        self._interval_sec = gate.before_request(self.host)
+        self.started = monotonic()
+        self.is_written = False
+        self.status: int | None = None
+        self.bytes = 0
+
+    def trace(self, event: str, _info: dict[str, Any]) -> None:
+        """Hear from the connection; the lease is checked in the last moment before the first byte (rule J6)."""
+        if event == _SENDING:
+            self._gate.check()
+            self.started = monotonic()
+            self.is_written = True
+
+    def end(self, error: str) -> None:
+        """Tell the gate that the response, or the failure, is over."""
+        self._gate.after_request(
+            RequestRecord(
+                self.url, self.host, self.started, monotonic(), self.status, self.bytes, error[:500],
+                self._interval_sec,
+            )
+        )
+
+
+def _kind(error: Exception, attempt: _Attempt) -> str:
+    for kind, types in _KINDS:
+        if isinstance(error, types):
+            return kind
+    if isinstance(error.__cause__, ConnectionResetError) and attempt.status is None:
+        return "reset"
+    if not attempt.is_written:
+        return "unreachable"
+    if attempt.status is not None:
+        return "truncated"
+    hung_up = isinstance(error, httpcore2.NetworkError) or "disconnected without sending" in str(error)
+    return "reset" if hung_up else "malformed"
+
+
+def _refusal(target: str, scope: Scope | None) -> str:
+    if scope is None or scope.covers(target):
+        return ""
+    bare = bare_host(host_key(target))
+    return "private" if is_private(bare) or bare == "localhost" else "outside"
+
+
+def _stopped(page: FetchedPage, reason: str) -> FetchedPage:
+    return FetchedPage(
+        page.url, page.final_url, page.status, page.headers, page.body, page.hops, page.cookies, page.location, reason,
+        page.received,
+    )
+
+
+def _page(
+    asked: str, url: str, hops: tuple[str, ...], response: httpx2.Response, body: bytes, received: int
+) -> FetchedPage:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    cookies = tuple(line.partition("=")[0].strip() for line in response.headers.get_list("set-cookie"))
+    location = ""
+    if response.status_code in _REDIRECTS and (raw := headers.get("location", "")):
+        try:
+            location = canonical(raw, base=url)
+        except ValueError:
+            location = ""
+    return FetchedPage(asked, url, response.status_code, headers, body, hops, cookies, location, "", received)

@@ -1,0 +1,59 @@
+"""What a fetch brings home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tasks.pipeline.charset import decode
+
+
+@dataclass(frozen=True)
+class FetchedPage:
+    """A response with its whole body, decompressed.
+
+    `url` is what was asked for, `final_url` what answered after the redirects, `hops` the URLs on the way. `headers`
+    have lower-case names, `cookies` are the names that this response set. If a redirect was not followed, `status`
+    is the redirect's, `location` where it led, and `stopped` why it was not (``outside``, ``private``, ``robots``).
+    """
+
+    url: str
+    final_url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    hops: tuple[str, ...] = ()
+    cookies: tuple[str, ...] = ()
+    location: str = ""
+    stopped: str = ""
+    received: int = 0
+
+    @property
+    def content_type(self) -> str:
+        """The media type and its parameters as the server named them."""
+        return self.headers.get("content-type", "")
+
+    @cached_property
+    def decoded(self) -> tuple[str, str]:
+        """Text and charset."""
+        return decode(self.body, self.content_type)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.decoded[0]
+
+    @property
+    def charset(self) -> str:
+        """The charset that the text was read with."""
+        return self.decoded[1]
+
+    @property
+    def is_markup(self) -> bool:
+        """Whether it can be an HTML or XML page; a server that names no type is given the benefit of the doubt."""
+        kind = self.content_type.partition(";")[0].strip().lower()
+        head = self.body[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
+        if kind in ("", "text/plain", "application/octet-stream"):
+            return head[:1] == b"<"
+        return "html" in kind or "xml" in kind

@@ -1,0 +1,164 @@
+"""What the crawl asks of the world: a gate before each request, and a journal of what is stored.
+
+The pipeline knows neither Celery nor SQL. Whoever runs a crawl gives it these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+#: names and order of the steps of a job's progress document (rule J12)
+STEPS = ("prepare", "list", "items", "finish", "export")
+
+
+@dataclass(frozen=True)
+class RequestRecord:
+    """One HTTP request that was tried (page, redirect hop, robots.txt, retry): a row of the request log (rule P5).
+
+    `started` is `config.clock.monotonic()` directly before the first byte was written (before connecting, if no byte
+    ever was), `ended` the moment of the last byte or of the failure, `status` None without a response, `error` ""
+    or ``Type: message``, `interval_sec` the gap that was required before it.
+    """
+
+    url: str
+    host: str
+    started: float
+    ended: float
+    status: int | None
+    bytes: int
+    error: str
+    interval_sec: float
+
+
+class Gate(Protocol):
+    """What stands between the crawl and the wire (rules R8, J6)."""
+
+    def before_request(self, host: str) -> float:
+        """Wait until the group's next request is due and return the gap that was required, in seconds.
+
+        Raises Parked, Cancelled, StaleClaim or JobDeadlineExceeded if the attempt is to stop.
+        """
+
+    def check(self) -> None:
+        """Raise StaleClaim if a request's whole time limit no longer fits into the lease; called before its first byte."""
+
+    def after_request(self, record: RequestRecord) -> None:
+        """Take the row of a request whose response (or failure) just ended: the interval counts from here."""
+
+    def require_delay(self, host: str, seconds: float) -> None:
+        """Hold `seconds` as a lower bound of the gap from now on: robots.txt of `host` asks for it (rule P4)."""
+
+    def stop_point(self) -> None:
+        """Raise Parked, Cancelled, JobDeadlineExceeded or StaleClaim if the attempt was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Article:
+    """An item that was read; `sha256` is the hash of its whitespace-normalised text.
+
+    `external`: on a host outside the group, title and link alone. `alias_of`: the canonical URL of an article that
+    this item's redirect ends at as well; it is known from now on, its body is stored there (text is empty here).
+    """
+
+    url: str
+    own_id: str | None
+    title: str
+    published_at: datetime | None
+    text: str
+    sha256: str
+    source_page: str
+    final_url: str
+    external: bool
+    charset: str
+    alias_of: str | None = None
+
+
+@dataclass(frozen=True)
+class RobotsCopy:
+    """What robots.txt of a host answered: `decision` is ``rules`` (obey `text`) or ``allow_all``."""
+
+    host: str
+    status: int
+    text: str
+    fetched_at: datetime
+    decision: str
+
+
+@dataclass
+class Progress:
+    """How far a crawl is; absolute totals of this attempt, so that writing it twice changes nothing (rule J12)."""
+
+    current_page: int = 0
+    pages_total: int | None = None
+    items_new: int = 0
+    items_known: int = 0
+    items_failed: int = 0
+    items_external: int = 0
+    bytes: int = 0
+    steps: dict[str, str] = field(default_factory=lambda: dict.fromkeys(STEPS, "pending"))
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def step(self, name: str, status: str, reason: str = "") -> None:
+        """Set a step to ``pending``, ``running``, ``done``, ``failed`` or ``skipped``."""
+        self.steps[name] = status
+        self.reasons[name] = reason
+
+    def document(self, elapsed_sec: float) -> dict[str, Any]:
+        """Return the JSON-able progress; `rate` is items a minute, `eta` the seconds that the known rest will take."""
+        items = self.items_new + self.items_known + self.items_failed + self.items_external
+        done, total = self.current_page, self.pages_total
+        eta = None
+        if total is not None and done > 0:
+            eta = round(elapsed_sec / done * max(0, total - done), 1)
+        return {
+            "page": done, "pages_total": total, "items_new": self.items_new, "items_known": self.items_known,
+            "items_failed": self.items_failed, "items_external": self.items_external, "bytes": self.bytes,
+            "rate": round(items * 60 / elapsed_sec, 1) if elapsed_sec > 0 else None, "eta": eta,
+            "steps": [
+                {"name": name, "status": status, "reason": self.reasons.get(name, "")}
+                for name, status in self.steps.items()
+            ],
+        }
+
+
+class Journal(Protocol):
+    """What is stored for this target, and the commits of this attempt."""
+
+    def known(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the canonical URLs that are stored with a body or as external."""
+
+    def behind(self, urls: Sequence[str]) -> set[str]:
+        """Return those that lie behind the frontier: stored by a crawl that ended complete (rule P2)."""
+
+    def count(self) -> int:
+        """Return how many items are stored for the target; only asked when its first list page is empty."""
+
+    def store(self, article: Article, progress: Progress) -> None:
+        """Commit an article with the progress and the buffered request rows."""
+
+    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
+        """Commit that an item could not be read; it does not become known."""
+
+    def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
+        """Set the checkpoint: `page` was walked whole, `state` is what the adapter needs to go on behind it."""
+
+    def progressed(self, progress: Progress) -> None:
+        """Take the progress alone; it may be dropped (at most two a second are written)."""
+
+    def robots(self, host: str) -> RobotsCopy | None:
+        """Return the stored robots.txt of a host, whatever its age."""
+
+    def keep_robots(self, copy: RobotsCopy) -> None:
+        """Store what robots.txt of a host answered."""
+
+    def forbidden(self, url: str) -> bool:
+        """Tell whether the URL answered 403 before: it was the evidence of a block, or was marked (rule C1)."""
+
+    def is_lone_403_weak(self) -> bool:
+        """Tell whether an item of this target was ever found forbidden."""
+
+    def mark_forbidden(self, url: str) -> None:
+        """Note that the URL answers 403 while its list page answers; from now on a lone 403 is weak."""

@@ -1,0 +1,232 @@
+"""Reads one list page or one article: up to three tries at interval pace, each answer judged first (rules C1, P3, P4)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from config.clock import now
+from config.errors import Evidence, HostCooldown, PermanentJobError
+from tasks.pipeline import retry_after
+from tasks.pipeline.adapters.base import Adapter, ArticleParts, Item, ListPage, WrongShape
+from tasks.pipeline.extract import normalise
+from tasks.pipeline.fetcher import Fetcher, FetchFailed
+from tasks.pipeline.page import FetchedPage
+from tasks.pipeline.ports import Gate, Journal
+from tasks.pipeline.robots import Robots
+from tasks.pipeline.target import TargetSpec
+from tasks.pipeline.urls import host_key
+from tasks.pipeline.waf import Memory, Seen, Sign, Verdict, judge
+
+TRIES = 3
+_EVIDENCE_CHARS = 2_000
+#: a later try may succeed
+_TRANSIENT = frozenset({"timeout", "reset", "unreachable", "truncated", "malformed", "undecodable"})
+#: so much of a row's title must stand on the article's page
+_TITLE_CHARS = 12
+
+T = TypeVar("T")
+
+
+class Unread(Exception):
+    """A page or an item could not be read.
+
+    `again`: another try may help now. `settled`: it will stay so (gone, forbidden, robots), which makes no crawl
+    partial. `status` is the answer's, None without one.
+    """
+
+    def __init__(self, reason: str, *, again: bool = False, settled: bool = False, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.again, self.settled, self.status = reason, again, settled, status
+
+
+@dataclass(frozen=True)
+class ReadItem:
+    """An article that was read; `is_twin`: its body is another article's, which the next answer has to clear up.
+
+    `parts` None: its redirect leads out of the group, to `page.location`.
+    """
+
+    page: FetchedPage
+    parts: ArticleParts | None
+    is_twin: bool = False
+
+
+class Reader:
+    """The reading side of one walk; raises HostCooldown at a block, and sends nothing more then."""
+
+    def __init__(
+        self, spec: TargetSpec, adapter: Adapter, options: Any, fetcher: Fetcher, journal: Journal, gate: Gate
+    ) -> None:
+        self._spec, self._adapter, self._options = spec, adapter, options
+        self._fetcher, self._journal = fetcher, journal
+        self.scope = spec.scope
+        self.robots = Robots(fetcher, journal, gate, self.scope, spec.user_agent)
+        self._memory = Memory(lone_403_is_weak=journal.is_lone_403_weak())
+        self._bodies: dict[str, str] = {}
+        #: bytes received, over all pages and tries
+        self.received = 0
+
+    def list_page(self, url: str) -> tuple[FetchedPage, ListPage]:
+        """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it."""
+        if not self.robots.allowed(url):
+            raise PermanentJobError(f"robots.txt of {host_key(url)} disallows the list page {url}")
+        return _tries(lambda: self._list_once(url))
+
+    def item(self, item: Item) -> ReadItem:
+        """Return an article, fetched and parsed; raises Unread."""
+        return _tries(lambda: self._item_once(item))
+
+    def _list_once(self, url: str) -> tuple[FetchedPage, ListPage]:
+        page = self._fetch(url)
+        if page.stopped:
+            raise Unread(f"redirects to {page.location} ({page.stopped})", status=page.status)
+        listing, trouble = None, ""
+        if _is_content(page.status):
+            try:
+                listing = self._adapter.parse_list(page, self._options)
+            except WrongShape as error:
+                trouble = f"wrong shape: {error}"
+            except Exception as error:
+                trouble = _stumbled(error)
+        verdict = self._judge(page, has_expected=listing is not None and bool(listing.items))
+        if verdict is None and listing is not None and not page.body.strip():
+            listing, trouble = None, "wrong shape: an empty body"
+        if verdict is None and listing is not None:
+            return page, listing
+        trouble = trouble or f"status {page.status}"
+        raise Unread(trouble, again=_may_pass(page.status) or verdict is not None, status=page.status)
+
+    def _item_once(self, item: Item) -> ReadItem:
+        page = self._fetch(item.url)
+        if page.stopped:
+            if page.stopped == "outside":
+                return ReadItem(page, None)
+            raise Unread(f"{page.stopped}: redirects to {page.location}", settled=True, status=page.status)
+        if page.status == 403 and self._journal.forbidden(item.url):
+            self._journal.mark_forbidden(item.url)
+            raise Unread("forbidden: 403 again while its list page answers", settled=True, status=403)
+        parts, trouble = self._parse(page, item)
+        verdict = self._judge(page, has_expected=_has_expected(page, item, parts), twin_of=item.url)
+        is_twin = verdict is not None and verdict.rule == "twin_body"
+        if verdict is not None and not is_twin:
+            raise Unread(f"status {page.status}, {verdict.rule}", again=page.status != 403, status=page.status)
+        if page.status in (404, 410):
+            raise Unread(f"gone: status {page.status}", settled=True, status=page.status)
+        if not _is_content(page.status):
+            raise Unread(f"status {page.status}", again=page.status >= 500, status=page.status)
+        if parts is None:
+            raise Unread(trouble, settled=trouble.startswith("not a page"), status=page.status)
+        return ReadItem(page, parts, is_twin)
+
+    def _parse(self, page: FetchedPage, item: Item) -> tuple[ArticleParts | None, str]:
+        if not _is_content(page.status):
+            return None, ""
+        if page.body and not page.is_markup and "json" not in page.content_type:
+            return None, f"not a page but {page.content_type or 'something without a type'}"
+        try:
+            parts = self._adapter.parse_article(page, item, self._options)
+        except WrongShape as error:
+            return None, f"wrong shape: {error}"
+        except Exception as error:
+            return None, _stumbled(error)
+        return (parts, "") if normalise(parts.text) else (None, "no readable text")
+
+    def _fetch(self, url: str) -> FetchedPage:
+        try:
+            page = self._fetcher.fetch(url, scope=self.scope, headers=self._spec.headers, inspect=self._inspect)
+        except FetchFailed as error:
+            self._judge_failure(error)
+            raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error
+        self.received += page.received
+        return page
+
+    def _inspect(self, hop: FetchedPage) -> str:
+        """Judge a redirect before it is followed, and ask robots.txt about where it leads."""
+        seen = _seen(hop, has_expected=False)
+        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
+        if verdict is not None and verdict.is_block:
+            raise HostCooldown(_evidence(verdict, hop), _wait(hop))
+        return "" if self.robots.allowed(hop.location) else "robots"
+
+    def _judge(self, page: FetchedPage, has_expected: bool, twin_of: str = "") -> Verdict | None:
+        seen = _seen(page, has_expected)
+        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
+        if verdict is None and twin_of and _is_content(page.status) and self._is_twin(page):
+            seen = _seen(page, has_expected, sign="twin")
+            verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
+        self._memory = self._memory.after(seen, verdict)
+        if verdict is not None and verdict.is_block:
+            raise HostCooldown(_evidence(verdict, page), _wait(page))
+        return verdict
+
+    def _judge_failure(self, error: FetchFailed) -> None:
+        sign: Sign = "loop" if error.kind == "loop" else "reset"
+        if error.kind not in ("loop", "reset"):
+            return
+        hop = error.page or FetchedPage(error.url, error.url, 0, {}, b"")
+        seen = Seen(error.url, host_key(hop.final_url), hop.status or None, hop.headers, hop.cookies, sign=sign)
+        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
+        self._memory = self._memory.after(seen, verdict)
+        if verdict is not None and verdict.is_block:
+            raise HostCooldown(_evidence(verdict, hop), _wait(hop)) from error
+
+    def _is_twin(self, page: FetchedPage) -> bool:
+        first = self._bodies.setdefault(hashlib.sha256(page.body).hexdigest(), page.final_url)
+        return first != page.final_url
+
+
+def _tries(once: Callable[[], T]) -> T:
+    """Try up to three times; the gate keeps the pace. Raises the last Unread."""
+    for left in range(TRIES - 1, -1, -1):
+        try:
+            return once()
+        except Unread as unread:
+            if not unread.again or left == 0:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _stumbled(error: Exception) -> str:
+    """Tell of a page that an adapter could not cope with: one such page must not end the crawl of all others."""
+    return f"the adapter failed: {type(error).__name__}: {error}"[:500]
+
+
+def _is_content(status: int) -> bool:
+    return 200 <= status < 300
+
+
+def _may_pass(status: int) -> bool:
+    """Tell whether a list page with this answer may be itself on the next try: errors of the server, wrong shapes."""
+    return status >= 500 or _is_content(status)
+
+
+def _has_expected(page: FetchedPage, item: Item, parts: ArticleParts | None) -> bool:
+    """Tell whether an article's page holds what was expected: its text, or at least the title that led there."""
+    if parts is None:
+        return False
+    if parts.found is not None:
+        return parts.found
+    title = "".join(normalise(item.title).rstrip(".…").split())[:_TITLE_CHARS]
+    return bool(title) and title in "".join(page.text.split())
+
+
+def _seen(page: FetchedPage, has_expected: bool, sign: Sign = "response") -> Seen:
+    return Seen(
+        url=page.final_url, host=host_key(page.final_url), status=page.status, headers=page.headers,
+        cookies=page.cookies, body=page.text, location=page.location, has_expected=has_expected, sign=sign,
+    )
+
+
+def _evidence(verdict: Verdict, page: FetchedPage) -> Evidence:
+    return Evidence(
+        kind=verdict.kind, status=page.status or None, url=page.url, signs=verdict.signs, headers=dict(page.headers),
+        body=page.text[:_EVIDENCE_CHARS], hops=(*page.hops, page.final_url) if page.hops else (),
+        retry_after_raw=page.headers.get("retry-after"),
+    )
+
+
+def _wait(page: FetchedPage) -> float | None:
+    return retry_after.parse(page.headers.get("retry-after"), page.headers.get("date"), now())

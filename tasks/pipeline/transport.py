@@ -1,0 +1,185 @@
+"""The way to the wire: HTTP/1.1 connections that obey one deadline and reach no address they must not.
+
+A library's read time-out starts anew with each byte that drips in, so the deadline is held where the bytes pass:
+every connect, handshake, read and write gets what is left of the request's time (rule P4, public report W89). The
+address that was judged is the one that is connected to, so that no second answer of the name server can slip in.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import httpcore2
+import httpx2
+
+from config.clock import monotonic
+from tasks.pipeline.urls import Scope, is_private
+
+#: after this many idle seconds the site has hung up itself
+_IDLE_SEC = 60.0
+
+
+class AddressRefused(Exception):
+    """The host's address is private and not the site's own: no connection is made (rule P4)."""
+
+
+class Budget:
+    """The time and the reach of the request under way."""
+
+    def __init__(self) -> None:
+        self.ends = 0.0
+        self.scope: Scope | None = None
+
+    def left(self, error: type[Exception]) -> float:
+        """Return the seconds that are left; raises `error` if there are none."""
+        rest = self.ends - monotonic()
+        if rest <= 0:
+            raise error("the time limit of the request is over")
+        return rest
+
+
+# The time-outs that the library passes along are replaced by what is left of the budget.
+class _Stream(httpcore2.NetworkStream):
+    """A connection whose every wait is cut to what is left of the budget."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, budget: Budget) -> None:
+        self._inner, self._budget = inner, budget
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._budget.left(httpcore2.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._budget.left(httpcore2.WriteTimeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        left = self._budget.left(httpcore2.ConnectTimeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._budget)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Backend(httpcore2.NetworkBackend):
+    """Connects within the budget, to addresses within the scope."""
+
+    def __init__(self, budget: Budget, judges_addresses: bool) -> None:
+        self._inner, self._budget, self._judges = httpcore2.SyncBackend(), budget, judges_addresses
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        addresses = self._addresses(host, port)
+        for number, address in enumerate(addresses, start=1):
+            # One dead address of several must not use up the time of the others.
+            left = self._budget.left(httpcore2.ConnectTimeout) / (len(addresses) - number + 1)
+            try:
+                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if number == len(addresses):
+                    raise
+                continue
+            return _Stream(stream, self._budget)
+        raise httpcore2.ConnectError(f"{host} has no address")
+
+    def _addresses(self, host: str, port: int) -> list[str]:
+        addresses = _resolve(host, port, self._budget.left(httpcore2.ConnectTimeout))
+        scope = self._budget.scope
+        if not self._judges or scope is None or scope.names(_key(host, port)):
+            return addresses
+        refused = [address for address in addresses if is_private(address) and address not in scope.own_addresses]
+        if refused:
+            raise AddressRefused(f"{host} is at the private address {refused[0]}")
+        return addresses
+
+
+def _key(host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port in (80, 443) else f"{name}:{port}"
+
+
+def _resolve(host: str, port: int, left: float) -> list[str]:
+    """Ask for the addresses of a host for at most `left` seconds: the system's resolver knows no time limit."""
+    answers: queue.SimpleQueue[list[Any] | OSError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+        except (OSError, UnicodeError) as error:
+            answers.put(error if isinstance(error, OSError) else OSError(str(error)))
+
+    threading.Thread(target=ask, name="resolve", daemon=True).start()
+    try:
+        answer = answers.get(timeout=left)
+    except queue.Empty:
+        raise httpcore2.ConnectTimeout(f"no address of {host} in time") from None
+    if isinstance(answer, OSError):
+        raise httpcore2.ConnectError(str(answer)) from answer
+    return list(dict.fromkeys(str(entry[4][0]) for entry in answer))
+
+
+class _Body(httpx2.SyncByteStream):
+    def __init__(self, stream: Iterable[bytes], close: Callable[[], None]) -> None:
+        self._stream, self._close = stream, close
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._stream
+
+    def close(self) -> None:
+        self._close()
+
+
+@cache
+def _context(verify: bool) -> ssl.SSLContext:
+    """Load the certificates once for the process: crawls come and go by the thousand."""
+    return httpx2.create_ssl_context(verify, trust_env=False)
+
+
+class Transport(httpx2.BaseTransport):
+    """An httpx2 transport over connections that obey `budget`; errors are httpcore2's."""
+
+    def __init__(self, budget: Budget, verify: ssl.SSLContext | bool = True, proxy: str | None = None) -> None:
+        context = verify if isinstance(verify, ssl.SSLContext) else _context(verify)
+        if proxy is None:
+            self._pool = httpcore2.ConnectionPool(
+                ssl_context=context, keepalive_expiry=_IDLE_SEC,
+                network_backend=_Backend(budget, judges_addresses=True),
+            )
+        else:
+            # Behind a proxy names are resolved there: only the scope's hosts can be judged here.
+            way = httpx2.Proxy(proxy)
+            self._pool = httpcore2.HTTPProxy(
+                proxy_url=str(way.url), proxy_auth=way.raw_auth, ssl_context=context, keepalive_expiry=_IDLE_SEC,
+                network_backend=_Backend(budget, judges_addresses=False),
+            )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        assert isinstance(request.stream, httpx2.SyncByteStream)
+        sent = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(
+                scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw, content=request.stream, extensions=request.extensions,
+        )
+        answer = self._pool.handle_request(sent)
+        assert isinstance(answer.stream, Iterable)
+        return httpx2.Response(
+            status_code=answer.status, headers=answer.headers, stream=_Body(answer.stream, answer.close),
+            extensions=answer.extensions,
+        )
+
+    def close(self) -> None:
+        self._pool.close()

@@ -1,0 +1,40 @@
+"""A worker that is asked to end lets its crawls go to their next stop point and gives them back."""
+
+from __future__ import annotations
+
+import pytest
+
+from config import clock
+from tests.support.figures import figure
+from tests.support.fleet import fleet
+from tests.support.store import FAST, Store
+from tests.support.workers import Workers
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+@pytest.mark.parametrize("pool", ["threads", "processes"])
+def test_a_worker_that_ends_gives_its_job_back_with_its_checkpoint(store: Store, workers: Workers, pool: str) -> None:
+    """D5, W74: within the soft stop, nothing spent, no overlap, and the next worker goes on behind the checkpoint."""
+    (first,) = workers.start("one", pool=pool)
+    with fleet(store) as site:
+        job_id = store.submit("gd-one_news")
+        site.server.wait_for(lambda log: len(log) >= 7)
+        asked = clock.monotonic()
+        second = workers.launch("two")
+        first.terminate()
+        status = first.wait_end(FAST["soft_stop_sec"] + 10)
+        took = clock.monotonic() - asked
+        parked = store.job(job_id)
+        store.wait_for(job_id, "done")
+        job = store.job(job_id)
+        figure(f"TERM {store.db.dialect} {pool}: worker ended after {took:.2f} s with {status}")
+        assert took <= FAST["soft_stop_sec"]
+        assert status == 0
+        assert parked["last_completed_page"] >= 1
+        assert (job["failures"], job["recoveries"], job["cooldown_retries"], job["attempt"]) == (0, 0, 0, 2)
+        assert [one["outcome"] for one in job["attempts_log"]] == ["soft_stop", "done"]
+        assert job["outcome"] == "complete"
+        assert {entry.user_agent for entry in site.log} == {first.user_agent, second.user_agent}
+        site.assert_whole(store)
+        site.assert_polite()

@@ -1,0 +1,23 @@
+"""A Celery application with kinds of jobs that end in odd ways: ``celery -A tests.support.odd_tasks worker``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from config.celery import app
+from routing.kinds import register
+from tasks.base import LaneTask
+
+__all__ = ["app"]
+
+EXITS = "odd.exits"
+register("exits", EXITS)
+
+
+@app.task(base=LaneTask, bind=True, name=EXITS)
+def exits(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Leave without a word at the first attempt, return at the second."""
+    if self.attempt.claim.attempt == 1:
+        sys.exit(3)
+    return {"attempt": self.attempt.claim.attempt}
