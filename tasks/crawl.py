@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from config.celery import app
-from config.errors import HostCooldown, PartialCrawl, PermanentJobError, StaleClaim
+from config.errors import HostCooldown, Parked, PartialCrawl, PermanentJobError, StaleClaim
 from config.settings import Settings, get_settings
 from models.attempt import Attempt
 from models.db import get_database
@@ -37,6 +37,11 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
         journal.objected(objection)
         raise self.retry(exc=objection) from objection
     except StaleClaim:
+        raise
+    except Parked as parked:
+        journal.flush()
+        if parked.reason == "robots_unreachable":
+            raise Parked(parked.reason, settings.robots_retry_sec, parked.detail) from parked
         raise
     except Exception:
         journal.flush()

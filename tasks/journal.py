@@ -7,7 +7,7 @@ the request log; a commit that is repeated after a lost answer writes the same a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC
 from typing import Any
 
@@ -61,6 +61,7 @@ class CrawlJournal:
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
         target = self._facts.target_code
+        article = self._same_page(article)
         again = (article.url,) if article.url in self._failed else ()
         if article.alias_of is not None:
             alias = {"target_code": target, "url": article.url, "article_url": article.alias_of,
@@ -74,6 +75,14 @@ class CrawlJournal:
             "text": article.text.replace("\x00", ""), "sha256": article.sha256, "source_page": article.source_page,
             "external": article.external, "generation": self._generation, "job_id": self._attempt.claim.job_id}
         self._commit(progress, articles=(row,), read_after_all=again)
+
+    def _same_page(self, article: Article) -> Article:
+        """Turn an article into another URL of one that an earlier crawl stored from the same final URL (W40)."""
+        if article.alias_of is not None or article.external or article.final_url == article.url:
+            return article
+        with self._db.read() as conn:
+            there = crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url)
+        return article if there is None else replace(article, alias_of=there, text="")
 
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         """Commit that an item could not be read; it does not become known."""

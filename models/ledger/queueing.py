@@ -178,10 +178,13 @@ class Queueing(Books):
         with self.db.read() as conn:
             return conn.execute(queueing.LOOKS[what], self.at() if what == "ready" else {}).first() is not None
 
-    def hand_back(self, job_id: str, attempt: int, group: str, why: str = "handed_back") -> bool:
+    def hand_back(
+        self, job_id: str, attempt: int, group: str, why: str = "handed_back", *, wait_sec: float = 0.0
+    ) -> bool:
         """Give a claim back that never started; nothing is spent. Returns whether it was given back.
 
-        A job that was asked to stop meanwhile becomes cancelled instead (rule J10).
+        `wait_sec` keeps it from being claimed again at once. A job that was asked to stop meanwhile becomes cancelled
+        instead (rule J10).
         """
         with self.db.write() as conn:
             self.hot.lock_groups(conn, [group])
@@ -190,6 +193,8 @@ class Queueing(Books):
             if status is None:
                 return False
             conn.execute(queueing.CLOSE_ATTEMPT, {**what, "b_outcome": why if status == "queued" else status})
+            if wait_sec:
+                conn.execute(queueing.put_off(job_id, wait_sec), self.at())
             queueing.count(conn, "handed_back")
             self.hot.refresh(conn, [group], self._now())
         log_event(log, "claim.handed_back", job=job_id, attempt=attempt, group=group, why=why)

@@ -63,6 +63,14 @@ def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int
     return found
 
 
+def stored_from(conn: Connection, target_code: str, final_url: str, url: str) -> str | None:
+    """Return the URL of another article of the target that was stored from the same final URL, None without one."""
+    found: str | None = conn.execute(select(articles.c.url).where(
+        articles.c.target_code == target_code, articles.c.final_url == final_url, articles.c.url != url,
+        ~articles.c.external).limit(1)).scalar()
+    return found
+
+
 def stored_count(conn: Connection, target_code: str) -> int:
     """Return how many items are stored for the target."""
     return int(conn.execute(

@@ -127,6 +127,14 @@ HAND_BACK = (
         stop_requested=False, lease_until=None, busy_until=None, updated_at=db_now(), worker=None, boot_id=None)
     .returning(jobs.c.status)
 )
+
+
+def put_off(job_id: str, seconds: float) -> Update:
+    """Make a queued job wait for `seconds` from now."""
+    return update(jobs).where(jobs.c.job_id == job_id, jobs.c.status == "queued").values(
+        run_after=plus_seconds(db_now(), seconds))
+
+
 CLOSE_ATTEMPT = (
     update(attempts)
     .where(attempts.c.job_id == bindparam("b_job", type_=String()),
@@ -227,7 +235,7 @@ def count(conn: Connection, name: str, by: int = 1) -> None:
 def greet(conn: Connection, row: dict[str, Any]) -> None:
     """Write a worker's row at its start, or renew its heartbeat; `row` holds every column but the times."""
     make = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
-    statement = make(workers).values(**row, started_at=db_now(), heartbeat_at=db_now())
+    statement = make(workers).values(**row, started_at=db_now(), heartbeat_at=db_now(), consuming_at=db_now())
     conn.execute(statement.on_conflict_do_update(index_elements=["boot_id"], set_={"heartbeat_at": db_now()}))
 
 

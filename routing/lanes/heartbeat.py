@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 
-from celery.worker import state
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.clock import Stopwatch
@@ -16,9 +15,11 @@ from config.devstack import LifeLock
 from config.logs import get_logger, log_event
 from models.db import is_transient
 from routing.lanes.desk import Desk
+from routing.lanes.inflight import is_stopping
 
 log = get_logger("ratelane.heartbeat")
 SWEEP_EVERY_SEC = 30.0
+LOOK_EVERY_SEC = 0.25
 
 
 class Heartbeat(threading.Thread):
@@ -36,7 +37,7 @@ class Heartbeat(threading.Thread):
     def run(self) -> None:
         """Beat until the desk closes."""
         wait = 0.0
-        while not self.desk.over.wait(wait):
+        while not self._rest(wait):
             try:
                 wait = self.beat()
             except SQLAlchemyError as error:
@@ -47,9 +48,20 @@ class Heartbeat(threading.Thread):
                 log_event(log, "heartbeat.failed", error=repr(error))
                 wait = min(1.0, self._period / 2)
 
+    def _rest(self, seconds: float) -> bool:
+        """Wait for the next beat, or until the worker begins to stop; tells whether the desk has closed.
+
+        It looks instead of being told: the news comes in a signal handler, which may take no lock.
+        """
+        rest = Stopwatch()
+        while (left := seconds - rest.elapsed()) > 0 and not (is_stopping() and not self._parked):
+            if self.desk.over.wait(min(left, LOOK_EVERY_SEC)):
+                return True
+        return self.desk.over.is_set()
+
     def beat(self) -> float:
         """Do one round; returns the seconds until the next."""
-        stopping = state.should_stop is not None or state.should_terminate is not None
+        stopping = is_stopping()
         asked = Stopwatch()
         answers = self.desk.ledger.renew(self.desk.inflight.pairs())
         self.desk.ledger.seen(self.desk.boot_id, consuming=self.desk.open.is_set() and not stopping)

@@ -6,8 +6,15 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from celery.worker import state
+
 from config.clock import Stopwatch
 from models.claim import Claim
+
+
+def is_stopping() -> bool:
+    """Tell whether Celery has begun to stop this worker: nothing new is taken from then on."""
+    return state.should_stop is not None or state.should_terminate is not None
 
 
 @dataclass

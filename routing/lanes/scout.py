@@ -16,12 +16,16 @@ from config.logs import get_logger, log_event
 from models.claim import Claim
 from models.db import is_transient
 from routing.lanes.desk import Desk
-from routing.lanes.inflight import Held
+from routing.lanes.inflight import Held, is_stopping
 
 log = get_logger("ratelane.scout")
 #: folding is for what others submitted; a lane's own next job needs none, so ends in quick succession share one
 FOLD_EVERY_SEC = 0.1
+#: how long a job waits whose older body still lives in the process that claimed it; another process may have it then
+OLDER_BODY_SEC = 1.0
 ROUNDS_AT_ONCE = 8
+#: a ready lane that another scout holds just now is looked at again after this long
+BREATH_SEC = 0.01
 
 
 class Scout(threading.Thread):
@@ -60,7 +64,7 @@ class Scout(threading.Thread):
     def _look(self, *, polled: bool) -> float:
         """Do one look; returns for how many seconds there is nothing to do unless somebody wakes the scout."""
         self.desk.run_errands()
-        if not self.desk.open.is_set():
+        if not self.desk.open.is_set() or is_stopping():
             return self._poll
         slots = self.desk.free_slots()
         if slots <= 0:
@@ -76,12 +80,13 @@ class Scout(threading.Thread):
                 break
         # without a free slot only the end of a body matters, and that wakes
         due = round_.due_sec if slots > 0 else None
-        return self._poll if due is None else min(self._poll, max(0.0, due))
+        return self._poll if due is None else min(self._poll, max(BREATH_SEC, due))
 
     def _take(self, claims: list[Claim]) -> None:
         for claim in self.desk.inflight.add(claims):
             # an older body of the same job has not ended in this process yet: it must not meet itself
-            self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group, "older_body_lives")
+            self.desk.ledger.hand_back(
+                claim.job_id, claim.attempt, claim.group, "older_body_lives", wait_sec=OLDER_BODY_SEC)
         held = [found for claim in claims if (found := self.desk.inflight.get(claim.job_id, claim.attempt))]
         if held:
             self._hand_over(held)

@@ -64,7 +64,6 @@ class LaneConsumer(bootsteps.StartStopStep):
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
-        signals.worker_shutting_down.connect(self._stopping, weak=False)
 
     def start(self, c: Any) -> None:
         """Open at each (re)connect: a channel and a handler of the new connection."""
@@ -126,9 +125,6 @@ class LaneConsumer(bootsteps.StartStopStep):
     def _drain(self) -> None:
         if self._over is not None and self.desk.open.is_set() and state.should_stop is None:
             self._over.drain()
-
-    def _stopping(self, **_: Any) -> None:
-        self.desk.open.clear()
 
     def _close(self, **_: Any) -> None:
         """At the very end of the worker: give back what never started and say that this boot has stopped."""

@@ -63,7 +63,7 @@ class Items:
             self._store(item, source, read)
 
     def _read(self, item: Item, source: str) -> ReadItem:
-        if not self._reader.robots.allowed(item.url):
+        if not self._reader.allowed(item.url):
             raise Unread("robots: disallowed", settled=True)
         try:
             read = self._reader.item(item)

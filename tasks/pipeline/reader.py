@@ -15,7 +15,7 @@ from tasks.pipeline.extract import normalise
 from tasks.pipeline.fetcher import Fetcher, FetchFailed
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.ports import Gate, Journal
-from tasks.pipeline.robots import Robots
+from tasks.pipeline.robots import HostUnreachable, Robots
 from tasks.pipeline.target import TargetSpec
 from tasks.pipeline.urls import host_key
 from tasks.pipeline.waf import Memory, Seen, Sign, Verdict, judge
@@ -71,9 +71,16 @@ class Reader:
 
     def list_page(self, url: str) -> tuple[FetchedPage, ListPage]:
         """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it."""
-        if not self.robots.allowed(url):
+        if not _tries(lambda: self.allowed(url)):
             raise PermanentJobError(f"robots.txt of {host_key(url)} disallows the list page {url}")
         return _tries(lambda: self._list_once(url))
+
+    def allowed(self, url: str) -> bool:
+        """Tell whether robots.txt allows a URL; raises Unread if its host does not answer at all."""
+        try:
+            return self.robots.allowed(url)
+        except HostUnreachable as error:
+            raise Unread(str(error), again=True) from error
 
     def item(self, item: Item) -> ReadItem:
         """Return an article, fetched and parsed; raises Unread."""
@@ -149,7 +156,7 @@ class Reader:
         verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
         if verdict is not None and verdict.is_block:
             raise HostCooldown(_evidence(verdict, hop), _wait(hop))
-        return "" if self.robots.allowed(hop.location) else "robots"
+        return "" if self.allowed(hop.location) else "robots"
 
     def _judge(self, page: FetchedPage, has_expected: bool, twin_of: str = "") -> Verdict | None:
         seen = _seen(page, has_expected)

@@ -21,6 +21,10 @@ MAX_DELAY_SEC = 300.0
 AGAIN_SEC = 1800.0
 
 
+class HostUnreachable(Exception):
+    """Nobody answers at the host at all: a failure like that of any page, not a rule to wait for."""
+
+
 class Robots:
     """What the hosts of one crawl allow; each host's file is read once a crawl and at most once a day."""
 
@@ -61,6 +65,8 @@ class Robots:
         except FetchFailed as error:
             if error.kind in ("redirects", "loop", "private"):
                 return RobotsCopy(host, 0, "", now(), "allow_all")
+            if error.kind == "unreachable":
+                raise HostUnreachable(f"robots.txt of {host}: {error}") from error
             raise self._not_now(host, str(error)) from error
         if page.status == 429 or page.status >= 500:
             raise self._not_now(host, f"status {page.status}")

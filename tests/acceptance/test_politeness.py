@@ -36,5 +36,5 @@ def test_a_group_is_asked_one_thing_at_a_time_and_never_too_soon(store: Store, w
         site.assert_polite()
         with store.db.look() as conn:
             audit = read_audit(conn, group=GROUP)
-        assert audit.requests == found.requests
-        assert audit.overlaps == audit.gaps_too_short == 0
+        assert audit["requests"] == found.requests
+        assert audit["overlaps"] == audit["gaps_too_short"] == 0

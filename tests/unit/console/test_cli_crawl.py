@@ -76,14 +76,25 @@ def test_only_the_named_targets_are_crawled_and_nothing_means_done(
     assert cli.json("crawl", file, "small_news")["totals"]["done"] == 1
 
 
-def test_a_site_that_does_not_answer_is_waited_for_and_said_so(
+def test_a_site_whose_robots_txt_fails_is_waited_for_and_said_so(
+    cli: CommandLine, quick: tuple[DemoServer, str]
+) -> None:
+    server, file = quick
+    server.sites[0].fail("/robots.txt", 503, 100)
+    done = cli.run("crawl", file, "--for", "6", **BRISK)
+    assert done.returncode == 1
+    assert "waits 30 min 0 s: robots_unreachable" in done.stderr or "waits 29 min" in done.stderr
+
+
+def test_a_site_that_is_gone_is_tried_three_times_and_ends_partial(
     cli: CommandLine, quick: tuple[DemoServer, str]
 ) -> None:
     server, file = quick
     server.stop()
-    done = cli.run("crawl", file, "--for", "6", **BRISK)
-    assert done.returncode == 1
-    assert "waits 30 min 0 s: robots_unreachable" in done.stderr or "waits 29 min" in done.stderr
+    done = cli.json("crawl", file, code=1, RATELANE_BACKOFF_BASE_SEC="0.1", **BRISK)
+    job = done["jobs"][0]
+    assert (job["status"], job["outcome"], job["failures"]) == ("done", "partial", 3)
+    assert "robots.txt" in job["result"]["reasons"][0]
 
 
 def test_health_is_green_while_a_crawl_runs(cli: CommandLine, slow: tuple[DemoServer, str]) -> None:

@@ -133,3 +133,12 @@ def test_there_is_a_stop_point_before_each_page_and_each_item_known_ones_too(sit
     gate = MemoryGate()
     walk(target(site.url), known(site, 1, 2, 3, frontier=False), gate)
     assert gate.stop_points == 1 + 3 + 1
+
+
+def test_a_host_at_which_nobody_answers_is_a_failure_and_no_rule_to_wait_for() -> None:
+    gate = MemoryGate()
+    with paged_site() as gone:
+        url = gone.url
+    result = walk(target(url), MemoryJournal(), gate)
+    assert (result.outcome, result.pages, len(gate.records)) == ("partial", 0, 3)
+    assert "robots.txt" in result.reasons[0]
