@@ -18,12 +18,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Measured, measure, read
+from benchmarks.measure import Measured, measure, read, spread
 
 ROOT = Path(__file__).resolve().parent.parent
 THREADS = 32
@@ -97,6 +97,7 @@ class Bench:
         slots = min(THREADS, shape.lanes) if shape.body_sec else THREADS
         with self.worker("benchmarks.apps.lanes", "threads", max(slots, 8), settings):
             found = self._await(stamps, shape.lanes * shape.each)
+        found = replace(found, spread=spread(attempts_of(url)))
         self.postgres.drop_database(url)
         return found
 
@@ -159,6 +160,19 @@ def submit_lanes(url: str, home: Path, shape: Shape) -> None:
     with db.read() as conn:
         conn.exec_driver_sql("ANALYZE")
     db.dispose()
+
+
+def attempts_of(url: str) -> list[tuple[str, float, float]]:
+    """Return (lane, claimed, finished) of every attempt, in seconds of the database's clock."""
+    from models.db import Database
+
+    db = Database(url, reports=True)
+    with db.read() as conn:
+        rows = conn.exec_driver_sql(
+            "SELECT group_key, extract(epoch FROM claimed_at), extract(epoch FROM coalesce(finished_at, now())) "
+            "FROM attempts").all()
+    db.dispose()
+    return [(lane, float(claimed), float(finished)) for lane, claimed, finished in rows]
 
 
 def publish_plain(broker: str, shape: Shape, backend: str | None) -> None:

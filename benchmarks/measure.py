@@ -5,14 +5,17 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Measured:
-    """`jobs_per_sec` from the first body's start to the last one's end; hand-over in milliseconds, None without one."""
+    """`jobs_per_sec` from the first body's start to the last one's end; hand-over in milliseconds, None without one.
+
+    `spread` is filled in from the attempts, where there are any.
+    """
 
     jobs: int
     jobs_per_sec: float
@@ -48,24 +51,30 @@ def measure(stamps: list[tuple[str, int, int]]) -> Measured:
     gaps.sort()
     return Measured(
         jobs=len(stamps), jobs_per_sec=len(stamps) / seconds if seconds else 0.0, overlaps=overlaps,
-        spread=spread(stamps, {lane: len(times) for lane, times in lanes.items()}),
+        spread=0,
         handover_p50_ms=statistics.median(gaps) if gaps else None,
         handover_p99_ms=gaps[min(len(gaps) - 1, int(len(gaps) * 0.99))] if gaps else None)
 
 
-def spread(stamps: list[tuple[str, int, int]], sizes: dict[str, int]) -> int:
-    """Return the largest difference of begun jobs between two lanes while all of them still had work."""
-    begun: Counter[str] = Counter(dict.fromkeys(sizes, 0))
-    levels: Counter[int] = Counter({0: len(sizes)})
+def spread(attempts: list[tuple[str, float, float]]) -> int:
+    """Return by how many turns a lane was ever ahead of one that had work and had been ready at least as long.
+
+    `attempts` are (lane, claimed, finished). A lane that runs is not ready; claims of one moment are one decision.
+    """
+    sizes = Counter(lane for lane, _, _ in attempts)
+    events = sorted([(claimed, 1, lane) for lane, claimed, _ in attempts]
+                    + [(finished, 0, lane) for lane, _, finished in attempts])
+    had: Counter[str] = Counter(dict.fromkeys(sizes, 0))
+    ready_since = dict.fromkeys(sizes, 0.0)
     worst = 0
-    for lane, _, _ in sorted(stamps, key=lambda stamp: stamp[1]):
-        level = begun[lane]
-        begun[lane] += 1
-        levels[level] -= 1
-        levels[level + 1] += 1
-        if not levels[level]:
-            del levels[level]
-        worst = max(worst, max(levels) - min(levels))
-        if begun[lane] == sizes[lane]:
-            break
+    for (moment, claimed), group in groupby(events, key=lambda event: event[:2]):
+        lanes = [lane for _, _, lane in group]
+        if not claimed:
+            ready_since.update({lane: moment for lane in lanes if had[lane] < sizes[lane]})
+            continue
+        taken = {lane: ready_since.pop(lane, moment) for lane in lanes}
+        had.update(lanes)
+        for lane, since in taken.items():
+            passed = [had[other] for other, ready in ready_since.items() if ready <= since]
+            worst = max(worst, had[lane] - min(passed, default=had[lane]))
     return worst

@@ -10,6 +10,8 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import setup_logging
+from celery.utils.imports import symbol_by_name
+from celery.worker.control import inspect_command
 
 from config.errors import RatelaneError
 from config.logs import configure
@@ -20,7 +22,7 @@ INBOX = "inbox"
 #: no broker may deliver a message again on its own: leases, not brokers, decide that a worker was lost
 NEVER_AGAIN_SEC = 30 * 86_400
 
-TASK_MODULES = ("tasks.crawl", "tasks.signals", "routing.lanes.control")
+TASK_MODULES = ("tasks.crawl", "tasks.signals")
 
 
 def transport_options(broker_url: str) -> dict[str, Any]:
@@ -67,10 +69,22 @@ def make_app() -> Celery:
         worker_pool="threads",
         worker_prefetch_multiplier=1,
         worker_proc_alive_timeout=30,
-        worker_send_task_events=True,
+        # Flower and `celery events` switch them on while they watch; nobody else pays for them
+        worker_send_task_events=False,
     )
     app.steps["consumer"].add("routing.lanes.step:LaneConsumer")
     return app
+
+
+@inspect_command()
+def lanes(state: Any) -> dict[str, Any]:
+    """Return what a worker holds: `celery -A config inspect lanes` (rule U2).
+
+    Registered here, because Celery's own command knows only what the application's module registers; answered by an
+    upper room.
+    """
+    answer: dict[str, Any] = symbol_by_name("routing.lanes.control:lanes")(state)
+    return answer
 
 
 @setup_logging.connect(weak=False)

@@ -20,7 +20,7 @@ from config.backoff import delay_sec
 from config.errors import StaleClaim
 from config.logs import get_logger, log_event
 from config.settings import Settings
-from models.claim import Commit, Started
+from models.claim import Claim, Commit, Started, Taker
 from models.db import is_transient
 from models.jobs import attempts
 from models.ledger import Ledger
@@ -46,6 +46,9 @@ class Attempt:
         self.settled = self.stale = False
         #: stands before each request; the room above makes it
         self.guard: Any = None
+        #: who goes on with the lane's next job when this one is done, and what to do with that claim
+        self.taker: Callable[[], Taker | None] = lambda: None
+        self.go_on: Callable[[Claim], None] | None = None
         #: when the body's last response ended (a stopwatch that runs since) and the interval of its target
         self.responded: tuple[clock.Stopwatch, float] | None = None
         self.last_completed_page = started.last_completed_page
@@ -78,10 +81,12 @@ class Attempt:
         while True:
             age = None if self.responded is None else self.responded[0].elapsed()
             try:
-                self.ledger.settle(
+                done = self.ledger.settle(
                     self.claim, self.verdict, site_code=self.started.site_code, response_age_sec=age,
-                    response_interval_sec=None if self.responded is None else self.responded[1])
+                    response_interval_sec=None if self.responded is None else self.responded[1], take=self.taker())
                 self.settled = True
+                if done.following is not None and self.go_on is not None:
+                    self.go_on(done.following)
             except StaleClaim:
                 self.stale = True
                 # after a broken connection the write may have arrived although nobody said so

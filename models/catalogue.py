@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -45,9 +45,6 @@ __all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "LoadReport", "Site
 
 _log = get_logger(__name__)
 
-#: told, inside the transaction and with the groups locked, which targets were disabled; returns how many jobs it ended
-OnDisabled = Callable[[Connection, Sequence[str]], int]
-
 
 @dataclass(frozen=True)
 class LoadReport:
@@ -63,11 +60,11 @@ class LoadReport:
 class Catalogue:
     """Write access to sites and targets.
 
-    `on_disabled` ends the queued scheduled jobs of targets that are disabled (rule J1); `now` is for tests.
+    Disabling a target cancels its queued scheduled jobs (rule J1); `now` is for tests.
     """
 
-    def __init__(self, db: Database, now: datetime | None = None, on_disabled: OnDisabled | None = None) -> None:
-        self._db, self._now, self._on_disabled = db, now, on_disabled
+    def __init__(self, db: Database, now: datetime | None = None) -> None:
+        self._db, self._now = db, now
 
     def load(self, plan: CataloguePlan, *, dry_run: bool = False, prune: bool = False) -> LoadReport:
         """Make the stored sites and targets what `plan` says; with `prune`, disable the targets it does not name.
@@ -141,8 +138,8 @@ class Catalogue:
         touched |= {found.groups[homes[code]] for code in found.disabled if homes[code] in found.groups}
         locked = moves.lock_groups(conn, touched)
         _hand_over(conn, found, locked, now)
-        if found.disabled and self._on_disabled is not None:
-            self._on_disabled(conn, found.disabled)
+        if found.disabled:
+            moves.cancel_scheduled(conn, found.disabled, now)
         rows.add_sites(conn, found.new_sites, now)
         rows.change_sites(conn, found.changed_sites, now)
         rows.add_targets(conn, found.new_targets, now)

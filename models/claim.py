@@ -19,6 +19,14 @@ class Claim(NamedTuple):
     target_code: str | None = None
 
 
+class Taker(NamedTuple):
+    """Who takes a lane's next job together with the end of the one before: a worker, its boot, and its lease."""
+
+    worker: str
+    boot_id: str
+    lease_sec: float
+
+
 class Round(NamedTuple):
     """What one look of a scout found: groups locked, claims taken, and in how many seconds the next lane is ready."""
 

@@ -74,6 +74,10 @@ class Reaper:
             row = conn.execute(queueing.lost(job_id, attempt, only_expired=not proved), ledger.at()).first()
         if row is None:
             return None
+        if row.started_at is None:
+            # a claim that never started: nothing is spent (rule J8)
+            given_back = ledger.hand_back(job_id, attempt, group, "worker_lost")
+            return Reaped(job_id, attempt, group, "handed_back") if given_back else None
         verdict = self._verdict(row)
         now, lease_until = _moment(row.now), _moment(row.lease_until)
         ended = now if proved else min(now, lease_until)

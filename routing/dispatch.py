@@ -6,17 +6,16 @@ transaction (rule J1).
 
 from __future__ import annotations
 
-import difflib
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from config.errors import BadInput
 from config.settings import Settings
 from models.db import Database
 from models.ledger import Ledger, NewJob, Submitted
-from models.sites import targets
+from models.queries.catalogue import nearest_target
 
 #: no job waits longer than this for its moment; a larger number is a mistake of units
 LONGEST_WAIT_SEC = 366 * 86_400.0
@@ -50,15 +49,9 @@ def submit(
     try:
         return Ledger(db, settings).submit(conn, job)
     except BadInput as error:
-        near = nearest_target(db, target_code)
+        with db.read() as reading:
+            near = nearest_target(reading, target_code)
         raise BadInput(f"{error}; did you mean {near!r}?" if near else str(error)) from error
-
-
-def nearest_target(db: Database, target_code: str) -> str | None:
-    """Return the known target code that looks most like `target_code`, None if none does."""
-    with db.read() as conn:
-        known = [row.target_code for row in conn.execute(select(targets.c.target_code))]
-    return next(iter(difflib.get_close_matches(target_code, known, n=1)), None)
 
 
 def default_key(kind: str, code: str, *, force: bool = False) -> str:

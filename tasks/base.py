@@ -31,6 +31,7 @@ from models.outcome import Ended
 from models.reaper import Reaper
 from routing.dispatch import submit
 from routing.kinds import kind_of
+from routing.lanes.desk import current_desk
 from routing.lanes.guard import Guard
 from routing.router import CLAIM_HEADER
 
@@ -77,6 +78,10 @@ class LaneTask(Task):
                       write="start")
             raise Ignore(str(stale)) from stale
         attempt.guard = Guard(ledger, attempt.started, asked)
+        desk = current_desk()
+        if desk is not None:
+            # the parent itself runs this body (threads, solo): it can go on with the lane without asking again
+            attempt.taker, attempt.go_on = desk.taker, desk.go_on
         enter(attempt)
         probe("started", task_id, attempt.claim.attempt)
         log_event(log, "job.start", job=task_id, attempt=attempt.claim.attempt, group=attempt.claim.group,

@@ -15,6 +15,7 @@ from config.logs import get_logger, log_event
 from config.probes import probe
 from models import db
 from models.attempt import current_attempt, enter
+from routing.lanes.desk import set_desk
 
 log = get_logger("ratelane.signals")
 
@@ -51,3 +52,5 @@ def after_fork(**_: Any) -> None:
     """Start a pool child clean: no connection of its parent, and no life without it."""
     die_with_parent()
     db.after_fork()
+    # the desk is the parent's: a child neither holds claims nor takes any
+    set_desk(None)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy.exc import IntegrityError
+
 from config.errors import StaleClaim
 from config.logs import log_event
 from config.probes import probe
-from models.claim import Claim
+from models.claim import Claim, Taker
 from models.ledger.books import Books, log
 from models.outcome import Verdict, storable
 from models.pacing import Pacing
@@ -21,6 +23,8 @@ class Settled:
     """What a settle wrote: the state, and the documents of the cooldown if there was one."""
 
     status: str
+    #: the lane's next job, claimed in the same transaction
+    following: Claim | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -31,6 +35,7 @@ class Settling(Books):
         self, claim: Claim, verdict: Verdict, *, site_code: str | None = None, response_age_sec: float | None = None,
         response_interval_sec: float | None = None, ended_at: datetime | None = None,
         not_before: datetime | None = None, expired_before: datetime | None = None,
+        take: Taker | None = None,
     ) -> Settled:
         """End a running attempt; a cooldown's pause and growth happen in the transaction that frees the lane (C2).
 
@@ -49,8 +54,7 @@ class Settling(Books):
         if expired_before is not None:
             writes["lease_was"] = expired_before.isoformat()
         if verdict.cooldown is None:
-            status = self._settle_alone(claim, writes)
-            settled = None if status is None else Settled(status)
+            settled = self._settle_alone(claim, writes, take)
         else:
             settled = self._settle_cooled(claim, verdict, writes, site_code)
         if settled is None:
@@ -60,20 +64,26 @@ class Settling(Books):
         probe("settled", claim.job_id, claim.attempt)
         return settled
 
-    def _settle_alone(self, claim: Claim, writes: dict[str, Any]) -> str | None:
+    def _settle_alone(self, claim: Claim, writes: dict[str, Any], take: Taker | None) -> Settled | None:
         one_call = self.db.dialect == "postgresql"
-        with self.db.read() if one_call else self.db.write() as conn:
-            found: str | None = self.hot.settle(
-                conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True, now=self._now())
-            return found
+        try:
+            with self.db.read() if one_call else self.db.write() as conn:
+                status, following = self.hot.settle(
+                    conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True, take=take, now=self._now())
+        except IntegrityError:
+            if take is None:
+                raise
+            # the site of the next job runs elsewhere since just now; this job's end must not wait for that
+            return self._settle_alone(claim, writes, None)
+        return None if status is None else Settled(status, following)
 
     def _settle_cooled(
         self, claim: Claim, verdict: Verdict, writes: dict[str, Any], site_code: str | None
     ) -> Settled | None:
         assert verdict.cooldown is not None
         with self.db.write() as conn:
-            status = self.hot.settle(
-                conn, claim.job_id, claim.attempt, claim.group, writes, refresh=False, now=self._now())
+            status, _ = self.hot.settle(
+                conn, claim.job_id, claim.attempt, claim.group, writes, refresh=False, take=None, now=self._now())
             if status is None:
                 self.hot.lock_groups(conn, [claim.group])
             notes = Pacing(self.settings).cool(conn, claim, verdict.cooldown, site_code, stale=status is None, **self.at())
@@ -81,7 +91,7 @@ class Settling(Books):
                 notes = Pacing(self.settings).describe(conn, claim, verdict, status, notes)
                 conn.execute(running.NOTE_RESULT, {"b_job": claim.job_id, "b_attempt": claim.attempt, "b_notes": notes})
             self.hot.refresh(conn, [claim.group], self._now())
-        return None if status is None else Settled(status, notes)
+        return None if status is None else Settled(status, notes=notes)
 
 
 def writes_of(verdict: Verdict) -> dict[str, Any]:

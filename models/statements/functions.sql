@@ -85,6 +85,36 @@ BEGIN
     RETURN v_folded;
 END $$;
 
+-- Take the head of a group that the caller has locked: no running row, no pause, no interval in the way. Every statement
+-- has a snapshot of its own: whatever was claimed, run and settled before the lock is seen. No row if there is none.
+CREATE OR REPLACE FUNCTION rl_take_v1(
+    p_key text, p_worker text, p_boot text, p_lease double precision, p_now timestamptz
+) RETURNS SETOF jobs
+LANGUAGE plpgsql AS $$
+DECLARE v_job jobs%ROWTYPE; v_head text;
+BEGIN
+    IF EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running') THEN RETURN; END IF;
+    IF EXISTS (
+        SELECT 1 FROM rate_groups g
+        WHERE g.key = p_key AND greatest(g.pause_until, g.operator_pause_until, g.next_request_at) > p_now
+    ) THEN RETURN; END IF;
+    v_head := rl_head_v1(p_key, p_now);
+    IF v_head IS NULL THEN RETURN; END IF;
+    UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
+        claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = p_key),
+        claimed_at = p_now, started_at = NULL, updated_at = p_now, busy_until = NULL,
+        lease_until = p_now + make_interval(secs => p_lease), last_response_at = NULL
+    WHERE j.job_id = v_head AND j.status = 'queued' RETURNING j.* INTO v_job;
+    IF NOT FOUND THEN RETURN; END IF;
+    UPDATE rate_groups g SET claim_no = v_job.claim_no, ready_at = NULL WHERE g.key = p_key;
+    INSERT INTO attempts (job_id, attempt, group_key, site_code, worker, boot_id, source, claimed_at, from_page,
+                          last_completed_page)
+    VALUES (v_job.job_id, v_job.attempt, p_key, v_job.site_code, p_worker, p_boot,
+            CASE WHEN v_job.wait_reason = 'cooldown' THEN 'retry' ELSE v_job.source END, p_now,
+            v_job.last_completed_page, v_job.last_completed_page);
+    RETURN NEXT v_job;
+END $$;
+
 -- Lock ready groups, take the head of each, refresh what was locked. One transaction. Every row tells how many groups
 -- were locked; the last one has no job but says in how many seconds the next lane becomes ready.
 CREATE OR REPLACE FUNCTION rl_claim_v1(
@@ -93,7 +123,6 @@ CREATE OR REPLACE FUNCTION rl_claim_v1(
                  o_target text, o_due double precision)
 LANGUAGE plpgsql AS $$
 DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp()); v_keys text[]; v_key text; v_job jobs%ROWTYPE;
-    v_head text;
 BEGIN
     SELECT array_agg(x.key) INTO v_keys FROM (
         SELECT g.key FROM rate_groups g
@@ -102,25 +131,8 @@ BEGIN
     ) x;
     o_locked := coalesce(cardinality(v_keys), 0);
     FOREACH v_key IN ARRAY coalesce(v_keys, '{}') LOOP
-        -- later statements with snapshots of their own: whatever was claimed, run and settled before the lock is seen
-        CONTINUE WHEN EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = v_key AND r.status = 'running');
-        CONTINUE WHEN EXISTS (
-            SELECT 1 FROM rate_groups g
-            WHERE g.key = v_key AND greatest(g.pause_until, g.operator_pause_until, g.next_request_at) > v_now);
-        v_head := rl_head_v1(v_key, v_now);
-        CONTINUE WHEN v_head IS NULL;
-        UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
-            claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = v_key),
-            claimed_at = v_now, started_at = NULL, updated_at = v_now, busy_until = NULL,
-            lease_until = v_now + make_interval(secs => p_lease), last_response_at = NULL
-        WHERE j.job_id = v_head AND j.status = 'queued' RETURNING j.* INTO v_job;
+        SELECT * INTO v_job FROM rl_take_v1(v_key, p_worker, p_boot, p_lease, v_now);
         CONTINUE WHEN NOT FOUND;
-        UPDATE rate_groups g SET claim_no = v_job.claim_no, ready_at = NULL WHERE g.key = v_key;
-        INSERT INTO attempts (job_id, attempt, group_key, site_code, worker, boot_id, source, claimed_at, from_page,
-                              last_completed_page)
-        VALUES (v_job.job_id, v_job.attempt, v_key, v_job.site_code, p_worker, p_boot,
-                CASE WHEN v_job.wait_reason = 'cooldown' THEN 'retry' ELSE v_job.source END, v_now,
-                v_job.last_completed_page, v_job.last_completed_page);
         o_job_id := v_job.job_id; o_attempt := v_job.attempt; o_claim_no := v_job.claim_no; o_group := v_key;
         o_kind := v_job.kind; o_target := v_job.target_code;
         v_keys := array_remove(v_keys, v_key);
@@ -136,12 +148,16 @@ BEGIN
 END $$;
 
 -- End a running attempt: group first, then job and attempt, then what the group may do next. Returns the state that
--- the job moved to, NULL if the attempt is no longer current (nothing was written).
+-- the job moved to, NULL if the attempt is no longer current (nothing was written). With `p_boot` the lane goes on with
+-- its next job at once, for the same worker, but only if no other group is ready or may have become so (rule R5).
 CREATE OR REPLACE FUNCTION rl_settle_v1(
-    p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_now timestamptz
-) RETURNS text
+    p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_worker text, p_boot text,
+    p_lease double precision, p_now timestamptz
+) RETURNS TABLE (o_status text, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
+                 o_target text)
 LANGUAGE plpgsql AS $$
 DECLARE v_now timestamptz; v_job jobs%ROWTYPE; v_responded timestamptz; v_next timestamptz; v_started timestamptz;
+    v_taken jobs%ROWTYPE;
     v_home text;
 BEGIN
     PERFORM 1 FROM rate_groups WHERE key = p_group FOR NO KEY UPDATE;
@@ -176,7 +192,7 @@ BEGIN
       -- the reaper takes only the lease that it saw expired: one that was renewed since is alive
       AND (NOT p ? 'lease_was' OR j.lease_until <= (p->>'lease_was')::timestamptz)
     RETURNING j.* INTO v_job;
-    IF NOT FOUND THEN RETURN NULL; END IF;
+    IF NOT FOUND THEN RETURN NEXT; RETURN; END IF;
     UPDATE attempts SET finished_at = coalesce((p->>'ended_at')::timestamptz, v_now), started_at = v_started, error = p->>'error',
         outcome = CASE WHEN v_job.status = 'cancelled' THEN 'cancelled' ELSE p->>'why' END,
         traceback = p->>'traceback', evidence = p->'evidence', last_completed_page = v_job.last_completed_page
@@ -199,8 +215,15 @@ BEGIN
         WHERE g.key IN (v_job.group_key, v_home);
     END IF;
     -- a later statement: a submit that committed while this one waited for the group is seen
-    IF p_refresh THEN PERFORM rl_refresh_v1(ARRAY[v_job.group_key::text], v_now); END IF;
-    RETURN v_job.status;
+    IF p_boot IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM rate_groups g WHERE g.ready_at <= v_now AND g.key <> v_job.group_key)
+       AND NOT EXISTS (SELECT 1 FROM lane_wake w WHERE w.at <= v_now) THEN
+        SELECT * INTO v_taken FROM rl_take_v1(v_job.group_key, p_worker, p_boot, p_lease, v_now);
+    END IF;
+    IF v_taken.job_id IS NULL AND p_refresh THEN PERFORM rl_refresh_v1(ARRAY[v_job.group_key::text], v_now); END IF;
+    o_status := v_job.status; o_job_id := v_taken.job_id; o_attempt := v_taken.attempt;
+    o_claim_no := v_taken.claim_no; o_group := v_job.group_key; o_kind := v_taken.kind; o_target := v_taken.target_code;
+    RETURN NEXT;
 END $$;
 
 -- Renew exactly the pairs that a process holds; rows that are locked just now are told apart from rows that are lost.

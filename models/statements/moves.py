@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -92,6 +92,19 @@ def move_queued_target(conn: Connection, target_code: str, site_code: str, group
         .values(site_code=site_code, group_key=group_key, updated_at=now)
     )
     return moved.rowcount
+
+
+def cancel_scheduled(conn: Connection, target_codes: Sequence[str], now: datetime) -> int:
+    """Cancel the queued scheduled jobs of targets that were disabled and return how many (rule J1).
+
+    The caller has locked their groups; what somebody submitted by hand stays.
+    """
+    ended = conn.execute(
+        update(jobs)
+        .where(jobs.c.target_code.in_(target_codes), jobs.c.status == "queued", jobs.c.source == "schedule")
+        .values(status="cancelled", finished_at=now, updated_at=now, error_msg="target_disabled", wait_reason="")
+    )
+    return ended.rowcount
 
 
 def wake(conn: Connection, keys: Iterable[str], now: datetime) -> None:

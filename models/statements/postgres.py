@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from models.claim import Claim, Round
+from models.claim import Claim, Round, Taker
 
 _CLAIM = "SELECT * FROM rl_claim_v1(%s, %s, %s, %s, %s::text[], %s::timestamptz)"
 _FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
 _REFRESH = "SELECT rl_refresh_v1(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
 _RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
-_SETTLE = "SELECT rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s::timestamptz)"
+_SETTLE = "SELECT * FROM rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::timestamptz)"
 _LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
 
 
@@ -42,12 +42,17 @@ def claim(
 
 def settle(
     conn: Connection, job_id: str, attempt: int, group: str, writes: dict[str, Any], *, refresh: bool,
-    now: datetime | None,
-) -> str | None:
-    """End a running attempt with `writes` (see `ledger.writes_of`); returns the new state, None if it is stale."""
+    take: Taker | None, now: datetime | None,
+) -> tuple[str | None, Claim | None]:
+    """End a running attempt with `writes` (see `ledger.writes_of`); returns the new state, None if it is stale.
+
+    With `take` the lane's next job is claimed in the same transaction if no other group is ready; it is the second
+    value.
+    """
     document = json.dumps(writes, ensure_ascii=False)
-    found = conn.exec_driver_sql(_SETTLE, (job_id, attempt, group, document, refresh, now)).scalar_one()
-    return None if found is None else str(found)
+    status, job, number, claim_no, key, kind, target = conn.exec_driver_sql(
+        _SETTLE, (job_id, attempt, group, document, refresh, *(take or (None, None, None)), now)).one()
+    return status, None if job is None else Claim(job, number, claim_no, key, kind, target)
 
 
 def refresh(conn: Connection, keys: Sequence[str], now: datetime | None) -> int:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Integer,
     Select,
     String,
+    Update,
     bindparam,
     case,
     false,

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from models.base import to_micros
-from models.claim import Claim, Round
+from models.claim import Claim, Round, Taker
 
 SECOND = 1_000_000
 
@@ -166,6 +166,9 @@ _SETTLE = """
         last_response_at = coalesce(:responded, last_response_at),
         last_interval_sec = coalesce(:response_interval, last_interval_sec)
     WHERE job_id = :job AND attempt = :attempt AND status = 'running'"""
+#: other groups that are ready, or that a submit may have made ready (rule R5)
+_OTHERS = """
+    SELECT 1 FROM rate_groups WHERE ready_at <= ? AND key <> ? UNION ALL SELECT 1 FROM lane_wake WHERE at <= ? LIMIT 1"""
 _SETTLE_ATTEMPT = """
     UPDATE attempts SET finished_at = :now, started_at = :started, outcome = :why, error = :error,
         traceback = :traceback, evidence = :evidence, last_completed_page = :page
@@ -182,15 +185,15 @@ _HOME = """
 
 def settle(
     conn: Connection, job_id: str, attempt: int, _group: str, writes: dict[str, Any], *, refresh: bool,
-    now: datetime | None,
-) -> str | None:
-    """End a running attempt with `writes`; returns the new state, None if it is stale."""
+    take: Taker | None, now: datetime | None,
+) -> tuple[str | None, Claim | None]:
+    """End a running attempt with `writes`; returns the new state and the lane's next claim, as on PostgreSQL."""
     at = moment(conn, now)
     before = conn.exec_driver_sql(
         "SELECT stop_requested, started_at FROM jobs WHERE job_id = ? AND attempt = ? AND status = 'running' "
         "AND (? IS NULL OR lease_until <= ?)", (job_id, attempt, *[_given(writes, "lease_was")] * 2)).first()
     if before is None:
-        return None
+        return None, None
     conn.exec_driver_sql(_SETTLE, _settling(job_id, attempt, writes, at, bool(before.stop_requested)))
     row = conn.exec_driver_sql(
         "SELECT status, group_key, site_code, run_after, last_completed_page, last_response_at, last_interval_sec "
@@ -203,9 +206,12 @@ def settle(
         "evidence": None if evidence is None else json.dumps(evidence, ensure_ascii=False), "job": job_id,
         "attempt": attempt})
     _settle_group(conn, job_id, row, _given(writes, "not_before"), at)
-    if refresh:
+    taken = None
+    if take is not None and not conn.exec_driver_sql(_OTHERS, (at, row.group_key, at)).first():
+        taken = _take(conn, row.group_key, at, take.worker, take.boot_id, take.lease_sec)
+    if taken is None and refresh:
         _refresh(conn, [row.group_key], at)
-    return str(row.status)
+    return str(row.status), taken
 
 
 def _settle_group(conn: Connection, job_id: str, row: Any, not_before: int | None, at: int) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery.worker.control import inspect_command
-
 from routing.lanes.desk import current_desk
 
 
-@inspect_command()
 def lanes(_state: Any) -> dict[str, Any]:
     """Return what this worker holds, from its memory: the control thread asks no database."""
     desk = current_desk()

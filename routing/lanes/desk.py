@@ -7,16 +7,18 @@ import queue
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from config.logs import get_logger, log_event
 from config.settings import Settings
 from models.attempt import limits_of
+from models.claim import Claim, Taker
 from models.db import Database
 from models.ledger import Ledger
 from models.reaper import Reaper
-from routing.lanes.inflight import Held, InFlight
+from routing.lanes.inflight import Held, InFlight, is_stopping
 
 log = get_logger("ratelane.lanes")
 
@@ -39,6 +41,9 @@ class Desk:
     open: threading.Event = field(default_factory=threading.Event)
     #: claims that must go back, and attempts that ended without a word: work for a thread, never for the hub
     errands: queue.SimpleQueue[tuple[str, Held]] = field(default_factory=queue.SimpleQueue)
+
+    #: takes claims to the consumer's thread; set by the step
+    offer: Callable[[list[Held]], None] = lambda _held: None
 
     def __post_init__(self) -> None:
         self.db = Database(self.settings.database_url, connections=6)
@@ -66,6 +71,22 @@ class Desk:
         if held is not None and lost:
             self.errands.put(("recover", held))
         self.wake.set()
+
+    def taker(self) -> Taker | None:
+        """Return who may go on with a lane's next job at the end of one, None while nothing new may be taken."""
+        if not self.open.is_set() or is_stopping():
+            return None
+        return Taker(self.name, self.boot_id, self.settings.lease_sec)
+
+    def go_on(self, claim: Claim) -> None:
+        """Hold and hand over a claim that was taken together with the end of the job before it."""
+        for twice in self.inflight.add([claim]):
+            # an older body of the same job has not ended in this process yet: it must not meet itself
+            self.give_back(Held(twice))
+            return
+        held = self.inflight.get(claim.job_id, claim.attempt)
+        if held is not None:
+            self.offer([held])
 
     def give_back(self, held: Held) -> None:
         """Send a claim back that could not be handed over; from any thread, without touching the database here."""

@@ -24,7 +24,7 @@ from config.errors import BadInput
 from config.logs import get_logger, log_event
 from config.settings import get_settings
 from models.migrate import check
-from routing.keys import group_of_lane
+from routing.keys import LANE_PREFIX, is_key
 from routing.kinds import task_of
 from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
@@ -59,6 +59,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.hub = c.hub
         self._over: HandOver | None = None
         self._watch: Any = None
+        self.desk.offer = self._offer
         self.scout = Scout(self.desk, self._offer)
         self.heartbeat = Heartbeat(self.desk)
         self._began = False
@@ -149,7 +150,7 @@ def refuse_what_cannot_work(c: Any) -> None:
     if pool not in POOLS:
         raise BadInput(f"the pool {pool} is not supported: it cannot keep leases; use threads, prefork or solo")
     if c.hub is None:
-        raise BadInput("this broker has no event loop in Celery: use Redis, Valkey or RabbitMQ")
+        raise BadInput("this broker has no event loop in Celery: use Redis or Valkey")
     if not any(key[0] == RETRY_RECEIVER for key, _ in signals.task_retry.receivers or ()):
         raise BadInput("the receiver that puts cooldowns into effect is not connected: import tasks.signals (rule C2)")
 
@@ -157,12 +158,18 @@ def refuse_what_cannot_work(c: Any) -> None:
 def _lane_patterns(controller: Any) -> list[str] | None:
     """Take `rg.…` out of the queues that Celery's own consumer would read; they are the scout's filter (rule R7)."""
     queues = controller.app.amqp.queues
-    names = [name for name in list(queues.consume_from) if group_of_lane(name) is not None]
+    names = [name for name in list(queues.consume_from) if name.startswith(LANE_PREFIX)]
     for name in names:
         queues.deselect(name)
     if not names:
         return None
     if not queues.consume_from:
         queues.select([INBOX])
-    return [translate(group_of_lane(name) or "").replace("(?s:", "^(?:").replace(r")\Z", ")$").replace(r")\z", ")$")
-            for name in names if re.fullmatch(r".+", name)]
+    return [_pattern(name.removeprefix(LANE_PREFIX)) for name in names]
+
+
+def _pattern(text: str) -> str:
+    """Return the regular expression, as both databases read it, of a group's key or of a glob of keys."""
+    if is_key(text):  # the brackets of an IPv6 address are no choice of letters
+        return f"^{re.escape(text)}$"
+    return translate(text).replace("(?s:", "^(?:").replace(r")\Z", ")$").replace(r")\z", ")$")

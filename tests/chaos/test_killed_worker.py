@@ -26,9 +26,10 @@ def test_a_living_worker_takes_over_from_a_killed_one_after_its_lease(
 ) -> None:
     """J8, R8, D4: within lease + 2 heartbeats of the kill, first request no earlier than the lease's end + interval."""
     workers.pair(pool=pool)
-    with fleet(store, articles=12, per_page=4) as site:
+    # an interval longer than the heartbeat: a reaper that forgot it would be caught
+    with fleet(store, articles=6, per_page=2, interval_sec=0.7) as site:
         job_id = store.submit("gd-one_news")
-        site.server.wait_for(lambda log: len(log) >= 7)
+        site.server.wait_for(lambda log: len(log) >= 5)
         first, second = workers.running(job_id)
         killed, before = datetime.now(UTC), clock.monotonic()
         first.kill()

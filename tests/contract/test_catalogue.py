@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from config.errors import BadInput
+from config.settings import load_settings
 from models.catalogue import Catalogue, CataloguePlan, Choice, LoadReport, SitePlan, Standing, TargetPlan
 from models.db import Database
 from models.groups import lane_wake, rate_groups
 from models.jobs import jobs
+from models.ledger import Ledger, NewJob
 from models.migrate import migrate
 from models.sites import sites, targets
 from routing import resolver
@@ -182,18 +184,18 @@ def test_an_unknown_target_or_site_is_told_with_the_nearest_name(db: Database) -
         resolver.assign(Catalogue(db), "cityy", "g")
 
 
-def test_disabled_targets_are_handed_over_inside_the_transaction(db: Database) -> None:
-    told: list[tuple[bool, Sequence[str]]] = []
-
-    def listen(conn: Connection, codes: Sequence[str]) -> int:
-        told.append((conn.in_transaction(), list(codes)))
-        return 0
-
-    catalogue = Catalogue(db, NOW, listen)
-    catalogue.load(resolver.plan(file("a", "b")))
-    catalogue.load(resolver.plan(file("a")), prune=True)
-    catalogue.disable("a_news")
-    assert told == [(True, ["b_news"]), (True, ["a_news"])]
+def test_disabling_a_target_cancels_what_the_schedule_queued_and_nothing_else(db: Database) -> None:
+    load(db, file("a", "b"))
+    ledger = Ledger(db, load_settings())
+    with db.write() as conn:
+        made = {
+            (code, source): ledger.submit(conn, NewJob(target_code=code, source=source)).job_id
+            for code in ("a_news", "b_news") for source in ("schedule", "manual")
+        }
+    Catalogue(db, NOW).disable("a_news")
+    found = {row["job_id"]: (row["status"], row["error_msg"]) for row in rows(db, jobs)}
+    assert found[made["a_news", "schedule"]] == ("cancelled", "target_disabled")
+    assert [found[made[key]][0] for key in made if key != ("a_news", "schedule")] == ["queued"] * 3
 
 
 def test_checkpoints_are_void_when_options_adapter_or_address_change(db: Database) -> None:

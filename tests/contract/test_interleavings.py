@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
-from models.claim import Claim, Commit, Started
+from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
 from models.groups import lane_wake
 from models.jobs import jobs
-from models.ledger import writes_of
+from models.ledger import NewJob, writes_of
 from models.outcome import Ended
 from models.reaper import Reaped
+from models.sites import sites
 from models.statements import running
 from tests.support.ledger import (
     SMALL,
@@ -51,11 +52,17 @@ def bench(postgres: PostgresServer, shelf: Shelf) -> Iterator[Bench]:
 @contextmanager
 def open_settle(bench: Bench, started: Started) -> Iterator[None]:
     """Settle `started` as done in a transaction that commits at the end of the block."""
-    verdict = bench.verdict(started, Ended(result={}))
     with bench.db.write() as conn:
-        assert bench.ledger.hot.settle(
-            conn, *started.claim[:2], started.claim.group, writes_of(verdict), refresh=True, now=bench.clock()) == "done"
+        assert settle_in(conn, bench, started, Ended(result={})) == "done"
         yield
+
+
+def settle_in(conn: Connection, bench: Bench, started: Started, ended: Ended) -> str | None:
+    """End an attempt inside the transaction of `conn`; return the job's new state."""
+    writes = writes_of(bench.verdict(started, ended))
+    status, _ = bench.ledger.hot.settle(
+        conn, *started.claim[:2], started.claim.group, writes, refresh=True, take=None, now=bench.clock())
+    return None if status is None else str(status)
 
 
 def gated_claim(db: Database, name: str, bench: Bench) -> list[Claim]:
@@ -88,7 +95,7 @@ def test_a_submit_that_commits_while_a_settle_recomputes_its_lane_is_found(bench
 
     def slowly() -> None:
         with bench.db.write() as conn:
-            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, %s)",
+            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, NULL, NULL, NULL, %s)",
                                  (*started.claim[:2], verdict, bench.clock()))
 
     with held_gate(bench.db, GATE):
@@ -185,6 +192,24 @@ def test_r3_a_second_job_of_a_site_that_the_index_refuses_costs_nobody_else_a_tu
     assert bench.group()["ready_at"] > bench.clock.now, "asked again in a moment, not at once"
 
 
+def test_r3_a_settle_that_may_not_take_the_next_job_after_all_settles_all_the_same(bench: Bench) -> None:
+    started = bench.begin("t2")
+    seed(bench.db, {"g9": {"s9": ["t9"]}})
+    next_one = bench.ledger.submit(None, NewJob(site_code="s9", group="g2")).job_id
+    bench.change(sites, sites.c.site_code == "s9", group_key="g2")
+    bench.ledger.fold()
+    with bench.db.write() as conn:
+        # somebody makes another job of that site run, in another group, and has not committed yet
+        twin = bench.submit("t9", conn=conn).job_id
+        conn.execute(update(jobs).where(jobs.c.job_id == twin).values(
+            status="running", group_key="g3", lease_until=bench.clock.now, attempt=1))
+        settling = in_thread(lambda: bench.settle(started, take=Taker("b", "boot-b", 60.0)))
+        wait_until_blocked(bench.db)
+    settled = settling.result(timeout=10)
+    assert (settled.status, settled.following) == ("done", None)
+    assert bench.job(next_one)["status"] == "queued"
+
+
 def test_j6_a_row_that_its_body_is_writing_is_still_mine_and_the_others_are_renewed(bench: Bench) -> None:
     one, two = bench.begin("t1").claim, bench.begin("t2").claim
     bench.clock.advance(61)
@@ -203,8 +228,7 @@ def test_j7_a_commit_that_waits_while_its_attempt_is_reaped_is_refused(bench: Be
         conn.execute(select(jobs.c.seq).where(jobs.c.job_id == started.claim.job_id).with_for_update())
         writing = in_thread(lambda: bench.ledger.commit(*started.claim[:2], "g1", Commit(progress={"late": 1})))
         wait_until_blocked(bench.db)
-        verdict = bench.verdict(started, Ended(error=ValueError("reaped")))
-        bench.ledger.hot.settle(conn, *started.claim[:2], "g1", writes_of(verdict), refresh=True, now=bench.clock())
+        assert settle_in(conn, bench, started, Ended(error=ValueError("reaped"))) == "queued"
     assert "no longer current" in str(writing.exception(timeout=10))
     assert bench.job(started.claim.job_id)["progress"] is None
 

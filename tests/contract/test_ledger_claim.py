@@ -249,6 +249,21 @@ def test_r5_a_lane_goes_on_at_once_only_if_no_other_group_is_ready(bench: Bench)
     assert bench.claim().group == "g1"
 
 
+def test_r5_a_group_that_stays_ready_keeps_its_age(bench: Bench) -> None:
+    bench.submit("t1")
+    other = bench.submit("t1")
+    bench.ledger.fold()
+    bench.clock.advance(1)
+    bench.submit("t2")
+    bench.ledger.fold()
+    bench.clock.advance(1)
+    bench.ledger.cancel(other.job_id)
+    bench.submit("t1")
+    bench.ledger.fold()
+    assert bench.group()["ready_at"] == START
+    assert bench.claim().group == "g1"
+
+
 def test_r5_wakes_that_were_folded_while_a_job_ran_make_its_lane_no_older(bench: Bench) -> None:
     first = bench.begin("t1")
     bench.clock.advance(1)

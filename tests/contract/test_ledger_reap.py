@@ -214,6 +214,16 @@ def test_a_dead_workers_claims_go_back_and_its_attempts_are_recovered(bench: Ben
     assert bench.reaper.recover_dead([]) == []
 
 
+def test_a_claim_that_never_started_goes_back_when_its_lease_is_over_and_spends_nothing(bench: Bench) -> None:
+    bench.submit("t1")
+    claim = bench.claim()
+    bench.clock.advance(61)
+    assert bench.reaper.reap() == [Reaped(claim.job_id, 1, "g1", "handed_back")]
+    row = bench.job(claim.job_id)
+    assert (row["status"], row["recoveries"], row["error_msg"]) == ("queued", 0, "")
+    assert bench.claim().attempt == 2
+
+
 def test_several_reapers_take_an_attempt_once(bench: Bench) -> None:
     started = bench.begin("t1")
     bench.clock.advance(61)
@@ -251,7 +261,7 @@ def test_a_sweep_wakes_a_lane_that_sleeps_on_due_work_and_counts_it(bench: Bench
 def test_a_sweep_folds_what_nobody_has_folded(bench: Bench) -> None:
     made = bench.submit("t1")
     assert bench.reaper.sweep() == 0
-    assert bench.ledger.claim(1, "w", "b")[1][0].job_id == made.job_id
+    assert bench.ledger.claim(1, "w", "b").claims[0].job_id == made.job_id
 
 
 def test_reaping_goes_on_from_the_oldest(bench: Bench) -> None:

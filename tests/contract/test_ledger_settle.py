@@ -11,7 +11,7 @@ import pytest
 from config.errors import JobDeadlineExceeded, Parked, PartialCrawl, PermanentJobError, StaleClaim
 from config.settings import Settings
 from models.attempt import Attempt
-from models.claim import Claim, Commit, Started
+from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
 from models.groups import cooldowns, rate_groups
 from models.sites import interval_history, targets
@@ -42,7 +42,7 @@ def test_a_done_job_frees_its_lane_in_the_same_transaction(bench: Bench) -> None
     assert (row["result"], row["outcome"], row["error_msg"]) == ({"outcome": "complete", "items": 3}, "complete", "")
     assert (row["started_at"], row["finished_at"], row["lease_until"]) == (START, bench.clock.now, None)
     assert (history["started_at"], history["finished_at"], history["outcome"]) == (START, bench.clock.now, "done")
-    assert bench.ledger.claim(1, "w", "b")[1][0].job_id == waiting, "no fold was needed"
+    assert bench.ledger.claim(1, "w", "b").claims[0].job_id == waiting, "no fold was needed"
 
 
 def test_j9_a_failure_requeues_with_backoff_and_keeps_its_own_traceback(bench: Bench) -> None:
@@ -341,6 +341,71 @@ def claim_again(bench: Bench, old: Started) -> Claim:
     found = bench.claim(worker="other", lanes=[f"^{old.claim.group}$"])
     assert found[:2] == (old.claim.job_id, 2)
     return found
+
+
+TAKER = Taker("w", "boot-w", 60.0)
+
+
+def test_r5_a_lane_goes_on_at_once_with_its_next_job_if_no_other_group_is_ready(bench: Bench) -> None:
+    started = bench.begin("t1")
+    following = bench.submit("t1b").job_id
+    bench.ledger.fold()
+    bench.clock.advance(2)
+    found = bench.settle(started, take=TAKER).following
+    assert found == (following, 1, 2, "g1", "crawl", "t1b")
+    row, history = bench.job(following), bench.attempt(following)
+    assert (row["status"], row["boot_id"], row["lease_until"]) == (
+        "running", "boot-w", bench.clock.now + timedelta(seconds=60))
+    assert history["claimed_at"] == bench.attempt(started.claim.job_id)["finished_at"] == bench.clock.now
+    assert bench.group()["ready_at"] is None
+    assert bench.start(found).claim == found
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_r5_a_lane_does_not_go_on_at_once_if_another_group_may_be_ready(bench: Bench, folded: bool) -> None:
+    started = bench.begin("t1")
+    for code in ("t1b", "t2"):
+        bench.submit(code)
+    if folded:
+        bench.ledger.fold()
+    bench.clock.advance(2)
+    assert bench.settle(started, take=TAKER).following is None
+    assert bench.claim().group == "g2"
+
+
+def test_r8_a_lane_whose_interval_is_not_over_does_not_go_on_at_once(bench: Bench) -> None:
+    started = bench.begin("t1")
+    bench.submit("t1b")
+    bench.ledger.fold()
+    settled = bench.settle(started, take=TAKER, response_age_sec=1.0, response_interval_sec=10.0)
+    assert settled.following is None
+    assert bench.group()["ready_at"] == START + timedelta(seconds=9)
+
+
+@pytest.mark.parametrize("error", [objection(), ValueError("x"), Parked("parked", 40.0)])
+def test_a_job_that_waits_is_not_its_own_successor(bench: Bench, error: BaseException) -> None:
+    started = bench.begin("t1")
+    bench.ledger.fold()
+    assert bench.settle(started, error, take=TAKER).following is None
+
+
+def test_c2_a_lane_that_cools_down_does_not_go_on(bench: Bench) -> None:
+    started = bench.begin("t1")
+    bench.submit("t1b")
+    bench.ledger.fold()
+    assert bench.settle(started, objection(), take=TAKER).following is None
+
+
+def test_j7_a_late_settle_takes_nothing(bench: Bench) -> None:
+    started = bench.begin("t1")
+    bench.clock.advance(61)
+    bench.reaper.reap()
+    bench.clock.advance(60)
+    bench.ledger.fold()
+    before = bench.everything()
+    with pytest.raises(StaleClaim):
+        bench.settle(started, take=TAKER)
+    assert bench.everything() == before
 
 
 STALE_WRITES: dict[str, Callable[[Bench, Started], Any]] = {

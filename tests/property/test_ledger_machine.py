@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -33,7 +33,7 @@ from config.errors import (
 )
 from models.base import metadata
 from models.catalogue import Catalogue
-from models.claim import Claim, Commit, Started
+from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
 from models.jobs import attempts, jobs
 from models.lifecycle import Event, State, next_state
@@ -55,7 +55,8 @@ ENDS: dict[str, BaseException | None] = {
 EVENTS = {
     "done": Event.FINISH, "failed": Event.FAIL, "abandoned": Event.FAIL, "failed_attempt": Event.AGAIN,
     "deadline": Event.AGAIN, "partial": Event.AGAIN, "cooldown": Event.COOL, "parked": Event.PARK,
-    "soft_stop": Event.PARK, "lost": Event.RECOVER, "handed_back": Event.HAND_BACK, "cancelled": Event.CANCEL,
+    "soft_stop": Event.PARK, "lost": Event.RECOVER, "handed_back": Event.HAND_BACK,
+    "worker_lost": Event.HAND_BACK, "cancelled": Event.CANCEL,
 }
 LAST = {"partial": Event.FINISH, "cooldown": Event.FAIL}
 
@@ -84,6 +85,8 @@ class LedgerMachine(RuleBasedStateMachine):
             for table in metadata.sorted_tables:
                 conn.execute(delete(table))
         seed(self.bench.db, SHAPE)
+        for code in [*TARGETS, *TARGETS]:
+            self.bench.submit(code)
 
     # what people and time do
 
@@ -104,8 +107,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99))
     def cancel(self, number: int) -> None:
         found = self.bench.rows(jobs)
-        if not found:
-            return
         row = found[number % len(found)]
         expected = {"queued": "cancelled", "running": "flagged"}.get(row["status"], "refused")
         assert self.bench.ledger.cancel(row["job_id"]).verdict == expected
@@ -116,29 +117,39 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # what workers do
 
-    @rule(worker=st.sampled_from(WORKERS), slots=st.integers(1, 3))
-    def claim(self, worker: str, slots: int) -> None:
+    @rule(worker=st.sampled_from(WORKERS), slots=st.integers(1, 3), later=st.sampled_from([0.0, 0.0, 30.0, 700.0]))
+    def claim(self, worker: str, slots: int, later: float) -> None:
+        self.bench.clock.advance(later)
         self.bench.ledger.fold()
         heads = {key: self.head(key) for key in self.keys()}
-        _, found = self.bench.ledger.claim(slots, worker, f"boot-{worker}")
+        found = self.bench.ledger.claim(slots, worker, f"boot-{worker}").claims
         for claim in found:
             assert claim.job_id == heads[claim.group]
             self.held.append(Held(claim))
         assert len({claim.group for claim in found}) == len(found) <= slots
+
+    @rule(ends=st.lists(st.sampled_from([*ENDS]), min_size=1, max_size=4), pages=st.integers(0, 1))
+    def work(self, ends: list[str], pages: int) -> None:
+        """Let one worker run what it gets, one attempt after the other, each to its end."""
+        for end in ends:
+            self.bench.clock.advance(30.0)
+            self.claim("a", 1, 0.0)
+            for _ in range(pages):
+                self.commit_page(3, False)
+            self.settle(3, end, False)
 
     @rule(number=st.integers(0, 99))
     def start(self, number: int) -> None:
         if (held := self.pick(number)) is None:
             return
         if self.current(held) and held.started is None:
-            held.started = self.bench.start(held.claim)
-            held.page = held.started.last_completed_page
+            self.begun(held)
         else:
             self.refused(lambda: self.bench.start(held.claim))
 
     @rule(number=st.integers(0, 99), seen=st.booleans())
     def commit_page(self, number: int, seen: bool) -> None:
-        if (held := self.pick(number)) is None or held.started is None:
+        if (held := self.pick(number)) is None or not self.begun(held):
             return
         what = Commit(progress={"page": held.page + 1}, last_completed_page=held.page + 1,
                       cooldown_seen={"kind": "rate"} if seen else None, response_age_sec=0.1, response_interval_sec=10.0)
@@ -149,17 +160,20 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             self.refused(write)
 
-    @rule(number=st.integers(0, 99), end=st.sampled_from(list(ENDS)))
-    def settle(self, number: int, end: str) -> None:
-        if (held := self.pick(number)) is None or held.started is None:
+    @rule(number=st.integers(0, 99), end=st.sampled_from([*ENDS]), goes_on=st.booleans())
+    def settle(self, number: int, end: str, goes_on: bool) -> None:
+        if (held := self.pick(number)) is None or not self.begun(held):
             return
+        assert held.started is not None
         error = ENDS[end]
         write = partial(self.bench.settle, held.started, error, page=held.page, response_age_sec=0.2,
                         response_interval_sec=10.0)
         if self.current(held):
             stop = self.bench.job(held.claim.job_id)["stop_requested"]
-            status = write().status
-            assert status != "queued" or not stop
+            settled = write(take=Taker("a", "boot-a", 60.0) if goes_on else None)
+            assert settled.status != "queued" or not stop
+            if settled.following is not None:
+                self.held.append(Held(settled.following))
         else:
             self.refused(write, only_jobs=end in {"cooldown", "challenge"})
 
@@ -259,7 +273,14 @@ class LedgerMachine(RuleBasedStateMachine):
         if not self.held:
             return None
         recent = self.held[-4:] if number % 4 else self.held
-        return recent[number % len(recent)]
+        return recent[-1 - number // 4 % len(recent)]
+
+    def begun(self, held: Held) -> bool:
+        """Start an attempt if that is still to be done and allowed; say whether its body ever began."""
+        if held.started is None and self.current(held):
+            held.started = self.bench.start(held.claim)
+            held.page = held.started.last_completed_page
+        return held.started is not None
 
     def current(self, held: Held) -> bool:
         """Say whether an attempt is its job's current one, as the row has it."""
@@ -295,4 +316,5 @@ def test_whatever_happens_in_whatever_order_the_rules_hold(database: Database) -
     run_state_machine_as_test(
         lambda: LedgerMachine(database),
         settings=settings(max_examples=budget, stateful_step_count=35, deadline=None, database=None,
+                          phases=(Phase.generate, Phase.shrink),
                           suppress_health_check=list(HealthCheck)))

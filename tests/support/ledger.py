@@ -97,7 +97,7 @@ class Bench:
     def claims(self, slots: int = 10, *, worker: str = "w", lanes: list[str] | None = None) -> list[Claim]:
         """Fold, then claim once with `slots` free slots."""
         self.ledger.fold()
-        return self.ledger.claim(slots, worker, f"boot-{worker}", lanes)[1]
+        return self.ledger.claim(slots, worker, f"boot-{worker}", lanes).claims
 
     def claim(self, *, worker: str = "w", lanes: list[str] | None = None) -> Claim:
         """Claim exactly one job."""

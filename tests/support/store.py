@@ -106,6 +106,10 @@ class Store:
         wait_until(lambda: (row := self.row(job_id)).attempt >= number and row.started_at, f"attempt {number}", timeout)
         return self.row(job_id)
 
+    def wait_claims(self, job_id: str, number: int, timeout: float = 15.0) -> None:
+        """Return once a job has been claimed `number` times, started or not."""
+        wait_until(lambda: self.row(job_id).attempt >= number, f"claim {number}", timeout)
+
     def stored(self, target_code: str) -> list[str]:
         """Return the URLs of the articles of a target that have a text, sorted."""
         with self.db.read() as conn:

@@ -228,7 +228,7 @@ def test_no_broker_is_contacted_and_no_file_made_by_reading_settings(tmp_path: P
 def test_a_mistake_ends_a_program_with_a_sentence_and_the_status_of_bad_input() -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run(
-        [sys.executable, "-c", "import config"], capture_output=True, text=True, check=False, cwd=root,
+        [sys.executable, "-c", "from config import app"], capture_output=True, text=True, check=False, cwd=root,
         env={**os.environ, "RATELANE_POLL_SECS": "1"},
     )
     assert done.returncode == 2 and "Traceback" not in done.stderr
