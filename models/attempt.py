@@ -101,16 +101,6 @@ class Attempt:
                 continue
             return self.settled
 
-    def persist(self, write: Callable[[], Any]) -> Any:
-        """Repeat a final write of another kind until the database has answered."""
-        while True:
-            try:
-                return write()
-            except SQLAlchemyError as error:
-                if not is_transient(error):
-                    raise
-                clock.pause(0.5)
-
     def _written_before(self, verdict: Verdict) -> bool:
         try:
             with self.ledger.db.read() as conn:

@@ -11,9 +11,9 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
@@ -21,7 +21,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from config import clock
 from config.errors import ServiceAway
+from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
+
+T = TypeVar("T")
+log = get_logger("ratelane.db")
 
 #: how a session on PostgreSQL protects the others from itself; `statement_timeout` is lifted for reports and migrations
 IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS, TCP_USER_MS = 10_000, 5_000, 15_000, 15_000
@@ -132,6 +136,23 @@ def is_transient(error: BaseException) -> bool:
     if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
         return True
     return getattr(error.orig, "sqlstate", None) in _AGAIN
+
+
+def patiently(work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: False) -> T:
+    """Do `work` until the database has answered; what it raised last passes through once `give_up` says so (rule J18).
+
+    Only errors that say that the database was away or busy are waited for.
+    """
+    tries = 0
+    while True:
+        try:
+            return work()
+        except SQLAlchemyError as error:
+            if not is_transient(error) or give_up():
+                raise
+            tries += 1
+            log_event(log, "database.away", tries=tries, error=type(error).__name__)
+            clock.pause(min(2.0, 0.1 * 2 ** min(tries, 5)))
 
 
 def open_database(settings: Settings, *, reports: bool = False) -> Database:

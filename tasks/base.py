@@ -16,7 +16,6 @@ from typing import Any
 from celery import Task
 from celery.exceptions import Ignore, Reject, Retry
 from celery.result import AsyncResult
-from sqlalchemy.exc import SQLAlchemyError
 
 from config import clock
 from config.errors import BadInput, BodyEnd, Cancelled, StaleClaim
@@ -24,7 +23,8 @@ from config.logs import get_logger, log_event
 from config.probes import probe
 from config.settings import get_settings
 from models.attempt import Attempt, current_attempt, enter, limits_of
-from models.db import get_database, is_transient
+from models.claim import Started
+from models.db import get_database, patiently
 from models.ledger import Ledger
 from models.lifecycle import State
 from models.outcome import Ended
@@ -135,7 +135,7 @@ class LaneTask(Task):
         """The body broke off without an end of its own: recover it like one whose process died."""
         reaper = Reaper(attempt.ledger, limits_of(attempt.ledger.settings))
         claim = attempt.claim
-        attempt.persist(lambda: reaper.recover(claim.job_id, claim.attempt, claim.group))
+        patiently(lambda: reaper.recover(claim.job_id, claim.attempt, claim.group))
         raise Ignore("the body broke off")
 
     def retry(self, args: Any = None, kwargs: Any = None, exc: Any = None, throw: bool = True, **_: Any) -> Any:
@@ -175,15 +175,8 @@ class LaneTask(Task):
         return AsyncResult(made.job_id, app=self.app)
 
 
-def _begin(ledger: Ledger, job_id: str, number: int) -> Any:
+def _begin(ledger: Ledger, job_id: str, number: int) -> Started:
     """Start an attempt; while the database is away try again, as long as the claim would not be handed back."""
     waited = clock.Stopwatch()
-    while True:
-        try:
-            return ledger.start(job_id, number)
-        except SQLAlchemyError as error:
-            if not is_transient(error) or waited.elapsed() > ledger.settings.handover_timeout_sec:
-                raise
-            clock.pause(0.2)
-
-
+    return patiently(lambda: ledger.start(job_id, number),
+                     give_up=lambda: waited.elapsed() > ledger.settings.handover_timeout_sec)

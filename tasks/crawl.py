@@ -8,7 +8,7 @@ from config.celery import app
 from config.errors import HostCooldown, Parked, PartialCrawl, PermanentJobError, StaleClaim
 from config.settings import Settings, get_settings
 from models.attempt import Attempt
-from models.db import get_database
+from models.db import Database, get_database, patiently
 from models.queries.crawling import TargetFacts, target_facts
 from tasks.base import LaneTask
 from tasks.gate import CrawlGate
@@ -24,13 +24,12 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     """Crawl a target under the claim of this message; returns the crawl's result document."""
     attempt, settings = self.attempt, get_settings()
     db = get_database()
-    with db.read() as conn:
-        facts = target_facts(conn, target_code)
+    facts = patiently(lambda: _facts(db, target_code))
     if facts is None:
         raise PermanentJobError(f"target {target_code} is gone")
     start = start_point(attempt, facts)
     gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
-    journal = CrawlJournal(db, attempt, gate, facts, resumed=start.after_page > 0)
+    journal = CrawlJournal(db, attempt, gate, facts, start)
     try:
         result = _walk(facts, start, gate, journal, settings)
     except HostCooldown as objection:
@@ -39,7 +38,7 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     except StaleClaim:
         raise
     except Parked as parked:
-        journal.flush()
+        journal.parked() if parked.reason == "parked" else journal.flush()
         if parked.reason == "robots_unreachable":
             raise Parked(parked.reason, settings.robots_retry_sec, parked.detail) from parked
         raise
@@ -49,12 +48,21 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     return _result(attempt, journal, result)
 
 
+def _facts(db: Database, target_code: str) -> TargetFacts | None:
+    with db.read() as conn:
+        return target_facts(conn, target_code)
+
+
 def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
     """Return where the walk begins: behind the durable checkpoint if its options still hold (rule J11)."""
     started = attempt.started
     kept = started.checkpoint or {}
-    if facts.track_checkpoint and kept.get("options_hash") == facts.options_hash:
-        return StartPoint(after_page=started.last_completed_page, state=kept.get("state") or {}, force=started.force)
+    if kept.get("options_hash") == facts.options_hash:
+        state = kept.get("state") or {}
+        if "parked_after" in kept:
+            return StartPoint(kept["parked_after"], state, started.force, kept.get("opened"))
+        if facts.track_checkpoint:
+            return StartPoint(started.last_completed_page, state, started.force)
     return StartPoint(after_page=started.resume_from_page, force=started.force)
 
 

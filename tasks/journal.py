@@ -6,57 +6,67 @@ the request log; a commit that is repeated after a lost answer writes the same a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection
 
 from config import clock
 from config.errors import HostCooldown
 from models.attempt import Attempt
 from models.claim import Commit
-from models.db import Database, is_transient
+from models.db import Database, patiently
 from models.queries import crawling
 from models.queries.crawling import TargetFacts
 from tasks.gate import CrawlGate
 from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
+from tasks.pipeline.target import StartPoint
+
+T = TypeVar("T")
 
 #: progress alone is written at most twice a second (rule J12)
 PROGRESS_EVERY_SEC = 0.5
-#: a commit is tried again while the database is away; the lease ends it if that takes too long
-COMMIT_TRIES = 6
 
 
 class CrawlJournal:
     """Reads and commits for one attempt of one target."""
 
-    def __init__(self, db: Database, attempt: Attempt, gate: CrawlGate, facts: TargetFacts, *, resumed: bool) -> None:
+    def __init__(self, db: Database, attempt: Attempt, gate: CrawlGate, facts: TargetFacts, start: StartPoint) -> None:
         self._db, self._attempt, self._gate, self._facts = db, attempt, gate, facts
         self._generation = facts.frontier_gen + 1
-        self._base = _totals_before(attempt.started.progress, resumed=resumed)
+        self._base = _totals_before(attempt.started.progress, resumed=start.after_page > 0 or start.opened is not None)
         self._clock = clock.Stopwatch()
         self._last_progress = 0.0
         self.progress: Progress = Progress()
-        with db.read() as conn:
-            self._failed = crawling.failed_urls(conn, facts.target_code)
-            self._refused = crawling.refused_before(conn, attempt.claim.job_id)
+        self._opened: dict[str, Any] | None = None
+        self._state: dict[str, Any] = dict(start.state)
+        self._after = start.after_page
+        self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
+        self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
+
+    def _ask(self, question: Callable[[Connection], T]) -> T:
+        """Read, as often as it takes: a database that is away for a while must not fail a crawl (rule J18)."""
+
+        def once() -> T:
+            with self._db.read() as conn:
+                return question(conn)
+
+        return patiently(once)
 
     def known(self, urls: Sequence[str]) -> set[str]:
         """Return those of the canonical URLs that are stored with a body or as external."""
-        with self._db.read() as conn:
-            return crawling.known(conn, self._facts.target_code, urls)
+        return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
 
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier."""
-        with self._db.read() as conn:
-            return crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen)
+        return self._ask(
+            lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
 
     def count(self) -> int:
         """Return how many items are stored for the target."""
-        with self._db.read() as conn:
-            return crawling.stored_count(conn, self._facts.target_code)
+        return self._ask(lambda conn: crawling.stored_count(conn, self._facts.target_code))
 
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
@@ -80,19 +90,28 @@ class CrawlJournal:
         """Turn an article into another URL of one that an earlier crawl stored from the same final URL (W40)."""
         if article.alias_of is not None or article.external or article.final_url == article.url:
             return article
-        with self._db.read() as conn:
-            there = crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url)
+        there = self._ask(
+            lambda conn: crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url))
         return article if there is None else replace(article, alias_of=there, text="")
 
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         """Commit that an item could not be read; it does not become known."""
         self._commit(progress, failed_items=(self._item(url, title, source_page, error, forbidden=False),))
 
+    def page_opened(self, opened: dict[str, Any]) -> None:
+        """Keep, in memory, the page whose items come next."""
+        self._opened = opened
+
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
         """Commit the checkpoint: `page` was walked whole."""
-        kept = {"state": state, "options_hash": self._facts.options_hash}
-        done = {"last_completed_page": page, "checkpoint": kept} if self._facts.track_checkpoint else {}
-        self._commit(progress, **done)
+        self._opened, self._state, self._after = None, state, page
+        if self._facts.track_checkpoint:
+            self._commit(progress, last_completed_page=page, checkpoint=self._checkpoint())
+        else:
+            self._commit(progress, checkpoint={})
+
+    def _checkpoint(self, **more: Any) -> dict[str, Any]:
+        return {"state": self._state, "options_hash": self._facts.options_hash, **more}
 
     def progressed(self, progress: Progress) -> None:
         """Commit the progress and what has gathered, at most twice a second."""
@@ -102,8 +121,7 @@ class CrawlJournal:
 
     def robots(self, host: str) -> RobotsCopy | None:
         """Return the stored robots.txt of a host, whatever its age."""
-        with self._db.read() as conn:
-            row = crawling.robots_copy(conn, host)
+        row = self._ask(lambda conn: crawling.robots_copy(conn, host))
         if row is None:
             return None
         return RobotsCopy(host=row.host, status=row.status or 0, text=row.body, fetched_at=row.fetched_at,
@@ -142,6 +160,13 @@ class CrawlJournal:
         """Commit what has gathered, before the attempt ends."""
         self._commit(self.progress)
 
+    def parked(self) -> None:
+        """Commit what has gathered, and exactly where to go on: with a long interval each request is an attempt.
+
+        It holds for targets without checkpoints too, or they would never come to their second request.
+        """
+        self._commit(self.progress, checkpoint=self._checkpoint(parked_after=self._after, opened=self._opened))
+
     def totals(self) -> dict[str, Any]:
         """Return the job's progress document: what earlier attempts did and what this one has done."""
         found = self.progress.document(self._clock.elapsed())
@@ -159,18 +184,8 @@ class CrawlJournal:
         self.progress = progress
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
-        tries = 0
-        while True:
-            try:
-                self._attempt.commit(self._as_commit(records, delay, what))
-                self._last_progress = clock.monotonic()
-                return
-            except SQLAlchemyError as error:
-                tries += 1
-                if not is_transient(error) or tries >= COMMIT_TRIES:
-                    self._gate.records = records + self._gate.records
-                    raise
-                clock.pause(min(2.0, 0.1 * 2**tries))
+        patiently(lambda: self._attempt.commit(self._as_commit(records, delay, what)))
+        self._last_progress = clock.monotonic()
 
     def _as_commit(self, records: list[RequestRecord], delay: float | None, what: dict[str, Any]) -> Commit:
         # ages are taken at the last moment: the database turns them into its own time

@@ -9,6 +9,7 @@ from __future__ import annotations
 from config import clock
 from config.errors import StaleClaim
 from models.claim import Pulse, Started
+from models.db import patiently
 from models.ledger import Ledger
 
 #: how old a copy of the row may be before a request
@@ -30,10 +31,13 @@ class Guard:
     def look(self, *, at_most_old: float = FRESH_SEC) -> Pulse | None:
         """Read the row again if the copy is older; raises StaleClaim if the attempt is no longer current."""
         if self._asked.elapsed() >= at_most_old or self.pulse is None:
-            asked = clock.Stopwatch()
-            self.pulse = self._ledger.pulse(self._claim.job_id, self._claim.attempt)
+            asked, self.pulse = patiently(self._ask)
             self._asked, self._left = asked, self.pulse.remaining_sec
         return self.pulse
+
+    def _ask(self) -> tuple[clock.Stopwatch, Pulse]:
+        asked = clock.Stopwatch()
+        return asked, self._ledger.pulse(self._claim.job_id, self._claim.attempt)
 
     def fits(self, limit_sec: float) -> bool:
         """Tell whether something that takes at most `limit_sec` would end inside the lease."""

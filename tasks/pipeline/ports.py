@@ -142,6 +142,9 @@ class Journal(Protocol):
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         """Commit that an item could not be read; it does not become known."""
 
+    def page_opened(self, opened: dict[str, Any]) -> None:
+        """Take a list page whose items come next; only an attempt that is parked among them stores it."""
+
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
         """Set the checkpoint: `page` was walked whole, `state` is what the adapter needs to go on behind it."""
 

@@ -49,12 +49,14 @@ class TargetSpec:
 class StartPoint:
     """Where a walk begins: behind page `after_page` (0: from the beginning), with that checkpoint's adapter state.
 
-    `force` walks every page, whatever the frontier says (rule J11).
+    `force` walks every page, whatever the frontier says (rule J11). `opened` is the page behind it, if an earlier
+    attempt was parked in the middle of it (see `tasks.pipeline.opened`).
     """
 
     after_page: int = 0
     state: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
+    opened: Mapping[str, Any] | None = None
 
 
 @dataclass

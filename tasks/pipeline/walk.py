@@ -13,7 +13,7 @@ from tasks.pipeline.adapters import find
 from tasks.pipeline.adapters.base import Adapter, Item, ListPage
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.items import Items
-from tasks.pipeline.page import FetchedPage
+from tasks.pipeline.opened import kept, restored
 from tasks.pipeline.ports import Gate, Journal
 from tasks.pipeline.reader import Reader, Unread
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
@@ -82,10 +82,10 @@ class _Walk:
             url = canonical(address, self._spec.base_url)
         except ValueError as error:
             raise PermanentJobError(f"list page {page} of {self._spec.target_code}: {error}") from error
-        read = self._read(page, url)
+        read = self._opened(page) or self._read(page, url)
         if read is None:
             return None
-        fetched, listing = read
+        source, listing = read
         if not listing.items:
             self._end_at_empty(page, listing)
             return None
@@ -93,22 +93,29 @@ class _Walk:
         if fingerprint in self._fingerprints:
             return None
         self._fingerprints.add(fingerprint)
-        self._visited.update((url, fetched.final_url))
+        self._visited.update((url, source))
         self._frame = self._frame or listing.frame
         self._look_back(listing)
         self._before = url
         self._count(page, listing)
-        is_behind = self._items.walk(listing.items, fetched.final_url)
+        self._journal.page_opened(kept(page, source, listing))
+        is_behind = self._items.walk(listing.items, source)
         following = {"next": listing.next_url, "fingerprint": fingerprint, "frame": sorted(self._frame)[:_MOST_MARKS]}
         self._journal.page_done(page, following, self._progress)
         self._result.pages += 1
         self._result.last_completed_page = page
         return None if self._ends(page, listing, is_behind) else following
 
-    def _read(self, page: int, url: str) -> tuple[FetchedPage, ListPage] | None:
+    def _opened(self, page: int) -> tuple[str, ListPage] | None:
+        """Return the page that an earlier attempt was parked in the middle of, if this is it."""
+        opened = self._start.opened
+        return restored(opened) if opened is not None and opened.get("page") == page else None
+
+    def _read(self, page: int, url: str) -> tuple[str, ListPage] | None:
         """Read a list page; None if there is none or it stays unread, which the result then says."""
         try:
-            return self._reader.list_page(url)
+            fetched, listing = self._reader.list_page(url)
+            return fetched.final_url, listing
         except Unread as unread:
             if page > 1 and unread.status in (404, 410):
                 self._end_of_rows()

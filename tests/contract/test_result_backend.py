@@ -185,7 +185,7 @@ def test_a_failure_settles_what_the_body_decided(app: Celery, bench: Bench) -> N
 def test_what_the_ledger_writes_elsewhere_is_left_alone(app: Celery, bench: Bench, state: str) -> None:
     attempt = attempt_of(bench)
     before = bench.everything()
-    app.backend.store_result(attempt.claim.job_id, ValueError("x"), state)
+    app.backend.store_result(attempt.claim.job_id, {"pid": 7, "hostname": "w"}, state)
     assert bench.everything() == before
 
 

@@ -95,6 +95,9 @@ class MemoryJournal(Journal):
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         self.failures[url], self.last = error, deepcopy(progress)
 
+    def page_opened(self, opened: dict[str, Any]) -> None:
+        self.opened = opened
+
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
         self.pages.append((page, state))
         self.last = deepcopy(progress)

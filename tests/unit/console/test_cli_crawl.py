@@ -97,6 +97,17 @@ def test_a_site_that_is_gone_is_tried_three_times_and_ends_partial(
     assert "robots.txt" in job["result"]["reasons"][0]
 
 
+def test_a_crawl_with_an_interval_beyond_the_parking_limit_reads_everything_once(
+    cli: CommandLine, quick: tuple[DemoServer, str]
+) -> None:
+    server, file = quick
+    found = cli.json("crawl", file, RATELANE_PARK_AFTER_SEC="0.01", **BRISK)
+    assert (found["totals"]["complete"], found["totals"]["items_new"]) == (1, 6)
+    paths = [entry.path for entry in server.log.entries]
+    assert len(paths) == len(set(paths)), "nothing was read twice"
+    assert found["jobs"][0]["attempt"] > 6 and found["jobs"][0]["failures"] == 0
+
+
 def test_health_is_green_while_a_crawl_runs(cli: CommandLine, slow: tuple[DemoServer, str]) -> None:
     server, file = slow
     command = cli.start("crawl", file, **BRISK)
