@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
@@ -37,6 +38,20 @@ def transport_options(broker_url: str) -> dict[str, Any]:
     return options
 
 
+def asked_pool(argv: Sequence[str]) -> str | None:
+    """Return the pool that a command line asks for by its default's name.
+
+    Celery takes ``--pool prefork`` for "nothing was said" and replaces it by the setting, so the setting has to know.
+    """
+    for number, word in enumerate(argv):
+        name = word.removeprefix("--pool=").removeprefix("-P").removeprefix("=")
+        if name == "prefork" and name != word:
+            return name
+        if word in ("-P", "--pool") and argv[number + 1 : number + 2] == ["prefork"]:
+            return "prefork"
+    return None
+
+
 def make_app() -> Celery:
     """Return the application under the settings of this process; raises BadInput for settings that cannot be."""
     settings = get_settings()
@@ -66,7 +81,7 @@ def make_app() -> Celery:
         worker_concurrency=settings.concurrency,
         worker_disable_rate_limits=True,
         worker_hijack_root_logger=False,
-        worker_pool="threads",
+        worker_pool=asked_pool(sys.argv) or "threads",
         worker_prefetch_multiplier=1,
         worker_proc_alive_timeout=30,
         # Flower and `celery events` switch them on while they watch; nobody else pays for them

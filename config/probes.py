@@ -53,7 +53,7 @@ def _reach(folder: Path, name: str, job: str, attempt: int) -> None:
 
 def _obey(folder: Path, name: str, word: str) -> None:
     if word == "freeze":
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif word == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif word == "hold":

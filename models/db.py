@@ -12,7 +12,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, create_engine, event, make_url
@@ -23,6 +23,7 @@ from config import clock
 from config.errors import ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
+from models.forks import GATE
 
 T = TypeVar("T")
 log = get_logger("ratelane.db")
@@ -54,18 +55,19 @@ class Database:
         if self.dialect == "sqlite":
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
+            GATE.watch(self)
         self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection on which each statement stands alone: for reads, and for single guarded statements."""
-        with self._single.connect() as conn:
+        with self._guard(), self._single.connect() as conn:
             yield conn
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Give a connection inside one transaction, committed at the end and rolled back on an exception."""
-        with self.engine.connect() as conn, conn.begin():
+        with self._guard(), self.engine.connect() as conn, conn.begin():
             yield conn
 
     @contextmanager
@@ -73,9 +75,13 @@ class Database:
         """Give a connection inside one read-only snapshot, for documents made from several statements."""
         level = "REPEATABLE READ" if self.dialect == "postgresql" else None
         options: dict[str, Any] = {"rl_reads": True} | ({"isolation_level": level} if level else {})
-        with self.engine.connect().execution_options(**options) as conn:
+        with self._guard(), self.engine.connect().execution_options(**options) as conn:
             yield conn
             conn.rollback()
+
+    def _guard(self) -> AbstractContextManager[None]:
+        """A SQLite file must not be open in this process while it forks."""
+        return GATE.using() if self.dialect == "sqlite" else nullcontext()
 
     def dispose(self) -> None:
         """Close every connection that nobody uses."""

@@ -21,7 +21,6 @@ from config.errors import (
 from models.lifecycle import Event, State, next_state
 
 MESSAGE_LIMIT = 2_000
-COOLDOWNS_IN_ALL = 100
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ class Limits:
 
     max_recoveries: int = 3
     cooldown_retries_max: int = 12
+    cooldown_total_max: int = 100
     js_challenges_max: int = 3
     backoff_base_sec: float = 5.0
     backoff_cap_sec: float = 600.0
@@ -201,7 +201,7 @@ def _cooled(error: HostCooldown, ended: Ended, tally: Tally, limits: Limits) -> 
     most = limits.cooldown_retries_max
     if challenge and spent.js_challenges > limits.js_challenges_max:
         return _failed("failed", join("needs_operator", error.evidence.line()), ended, spent, cooldown=error)
-    if count > most or spent.cooldown_retries > COOLDOWNS_IN_ALL:
+    if count > most or spent.cooldown_retries > limits.cooldown_total_max:
         kept = replace(tally, cooldown_row=tally.cooldown_row)
         return _failed("cooldown", "cooldown_abort; auto_retry_max_reached", ended, kept, cooldown=error)
     return Verdict(Event.COOL, "cooldown", spent, to_back=True, error=f"cooldown_abort; auto_retry {count}/{most}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text, UniqueConstraint
 
 from models.base import BigId, UtcDateTime, metadata
 
@@ -14,6 +14,8 @@ requests = Table(
     Column("host", String(300), nullable=False),
     Column("job_id", String(64), nullable=False),
     Column("attempt", Integer, nullable=False),
+    # counts the attempt's requests: a commit that is repeated after a lost answer logs none of them twice
+    Column("number", Integer, nullable=False),
     Column("url", Text, nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime, nullable=False),
@@ -22,9 +24,9 @@ requests = Table(
     Column("error", Text, nullable=False, server_default=""),
     # the gap that was required before this request
     Column("interval_sec", Float, nullable=False, server_default="0"),
+    UniqueConstraint("job_id", "attempt", "number"),
 )
 Index("ix_requests_group_key_started_at", requests.c.group_key, requests.c.started_at)
-Index("ix_requests_job_id", requests.c.job_id)
 
 #: robots.txt as it was last read, per host, at most a day old when used (rule P4).
 robots_copies = Table(

@@ -29,7 +29,9 @@ class CrawlGate:
         self._delay = started.crawl_delay_sec
         self._job, self._number = started.claim.job_id, started.claim.attempt
         self._running = clock.Stopwatch()
-        self.records: list[RequestRecord] = []
+        #: numbered within the attempt, so that a repeated commit logs none of them twice
+        self.records: list[tuple[int, RequestRecord]] = []
+        self._count = 0
         self.new_delay: float | None = None
         since = started.since_response_sec
         own = 0.0 if since is None else max(interval_sec, self._delay) - since
@@ -68,7 +70,8 @@ class CrawlGate:
     def after_request(self, record: RequestRecord) -> None:
         """Keep the row for the next commit; the gap counts from here."""
         probe("responded", self._job, self._number)
-        self.records.append(record)
+        self._count += 1
+        self.records.append((self._count, record))
         self._any = True
         self._due = record.ended + max(self._interval, self._delay)
         self._attempt.responded = (clock.Stopwatch(), self._interval)

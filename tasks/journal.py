@@ -80,9 +80,9 @@ class CrawlJournal:
             return
         row = {
             "target_code": target, "site_code": self._facts.site_code, "url": article.url, "own_id": article.own_id,
-            "final_url": article.final_url, "title": article.title.replace("\x00", ""),
+            "final_url": article.final_url, "title": article.title,
             "published_at": article.published_at.astimezone(UTC) if article.published_at else None,
-            "text": article.text.replace("\x00", ""), "sha256": article.sha256, "source_page": article.source_page,
+            "text": article.text, "sha256": article.sha256, "source_page": article.source_page,
             "external": article.external, "generation": self._generation, "job_id": self._attempt.claim.job_id}
         self._commit(progress, articles=(row,), read_after_all=again)
 
@@ -130,7 +130,7 @@ class CrawlJournal:
     def keep_robots(self, copy: RobotsCopy) -> None:
         """Commit what robots.txt of a host answered."""
         row = {"host": copy.host, "status": copy.status, "decision": copy.decision,
-               "body": copy.text.replace("\x00", "")}
+               "body": copy.text}
         self._commit(self.progress, robots=(row,))
 
     def forbidden(self, url: str) -> bool:
@@ -176,7 +176,7 @@ class CrawlJournal:
 
     def _item(self, url: str, title: str, source_page: str, error: str, *, forbidden: bool) -> dict[str, Any]:
         self._failed.setdefault(url, forbidden)
-        return {"target_code": self._facts.target_code, "url": url, "title": title.replace("\x00", ""),
+        return {"target_code": self._facts.target_code, "url": url, "title": title,
                 "source_page": source_page, "error": error[:2000], "forbidden": forbidden,
                 "job_id": self._attempt.claim.job_id}
 
@@ -187,13 +187,14 @@ class CrawlJournal:
         patiently(lambda: self._attempt.commit(self._as_commit(records, delay, what)))
         self._last_progress = clock.monotonic()
 
-    def _as_commit(self, records: list[RequestRecord], delay: float | None, what: dict[str, Any]) -> Commit:
+    def _as_commit(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> Commit:
         # ages are taken at the last moment: the database turns them into its own time
         now = clock.monotonic()
         rows = tuple(
-            {"b_host": record.host, "b_url": record.url, "b_started": now - record.started,
+            {"b_number": number, "b_host": record.host, "b_url": record.url, "b_started": now - record.started,
              "b_ended": now - record.ended, "b_status": record.status, "b_bytes": record.bytes,
-             "b_error": record.error[:2000], "b_interval": record.interval_sec} for record in records)
+             "b_error": record.error[:2000], "b_interval": record.interval_sec}
+            for number, record in records)
         responded = self._attempt.responded
         return Commit(
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,

@@ -11,7 +11,7 @@ from config.errors import StaleClaim
 from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
 from models.ledger.books import Books
-from models.outcome import Tally
+from models.outcome import Tally, storable
 from models.statements import pauses, queueing, running
 
 
@@ -57,23 +57,24 @@ class Running(Books):
         fence = {"b_job": job_id, "b_attempt": attempt}
         with self.db.write() as conn:
             found = conn.execute(running.COMMIT, {
-                **fence, "b_progress": what.progress, "b_page": what.current_page,
-                "b_done_page": what.last_completed_page, "b_checkpoint": what.checkpoint, "b_seen": what.cooldown_seen,
+                **fence, "b_progress": storable(what.progress), "b_page": what.current_page,
+                "b_done_page": what.last_completed_page, "b_checkpoint": storable(what.checkpoint),
+                "b_seen": storable(what.cooldown_seen),
                 "b_age": what.response_age_sec, "b_gap": what.response_interval_sec,
                 "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **self.at()})
             if not found.rowcount:
                 raise StaleClaim(job_id, attempt)
             for article in what.articles:
-                running.upsert_article(conn, article)
+                running.upsert_article(conn, clean(article))
             for alias in what.aliases:
-                running.upsert_alias(conn, alias)
+                running.upsert_alias(conn, clean(alias))
             for item in what.failed_items:
-                running.upsert_failed_item(conn, item)
+                running.upsert_failed_item(conn, clean(item))
             if what.requests:
-                rows = [{**row, **fence, "b_group": group, **self.at()} for row in what.requests]
-                conn.execute(running.LOG_REQUESTS, rows)
+                rows = [{**clean(row), **fence, "b_group": group, **self.at()} for row in what.requests]
+                conn.execute(running.LOG_REQUESTS[self.db.dialect], rows)
             for copy in what.robots:
-                running.keep_robots(conn, copy)
+                running.keep_robots(conn, clean(copy))
             self._note_target(conn, job_id, what)
             probe("in_transaction", job_id, attempt)
         if what.crawl_delay_sec is not None:
@@ -121,3 +122,8 @@ class Running(Books):
         """Renew a worker's row: alive, consuming or not, or stopped."""
         with self.db.write() as conn:
             conn.execute(queueing.worker_seen(boot_id, consuming=consuming, stopped=stopped), self.at())
+
+
+def clean(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose texts every database keeps: a page can hold a NUL or half a character."""
+    return {name: storable(value) if isinstance(value, str) else value for name, value in row.items()}

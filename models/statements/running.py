@@ -7,14 +7,12 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     Float,
-    Insert,
     Integer,
     String,
     Update,
     bindparam,
     cast,
     func,
-    insert,
     literal,
     select,
     update,
@@ -124,19 +122,20 @@ def park_running(job_ids: list[str], boot_id: str) -> Update:
     ).values(park_requested=True)
 
 
-def log_requests() -> Insert:
+def _log_requests(make: Any) -> Any:
     """Insert request-log rows; `b_started` and `b_ended` are ages in seconds, so that no row holds a worker's clock."""
-    return insert(requests).values(
+    return make(requests).values(
         group_key=bindparam("b_group"), host=bindparam("b_host"), job_id=bindparam("b_job"),
-        attempt=bindparam("b_attempt"), url=bindparam("b_url"),
+        attempt=bindparam("b_attempt"), number=bindparam("b_number"), url=bindparam("b_url"),
         started_at=plus_seconds(db_now(), -cast(bindparam("b_started", type_=Float()), Float())),
         ended_at=plus_seconds(db_now(), -cast(bindparam("b_ended", type_=Float()), Float())),
         status=bindparam("b_status"), bytes=bindparam("b_bytes"), error=bindparam("b_error"),
         interval_sec=bindparam("b_interval"),
-    )
+    ).on_conflict_do_nothing(index_elements=["job_id", "attempt", "number"])
 
 
-LOG_REQUESTS = log_requests()
+#: by dialect; a row that a repeated commit brings again stays as it was
+LOG_REQUESTS = {"postgresql": _log_requests(postgresql.insert), "sqlite": _log_requests(sqlite.insert)}
 
 
 def _insert(conn: Connection, table: Any) -> Any:

@@ -35,7 +35,7 @@ def test_a_broker_that_loses_its_memory_loses_no_job(store: Store, workers: Work
         site.assert_polite()
 
 
-@pytest.mark.parametrize("pool", ["threads", "processes"])
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_body_that_leaves_without_a_word_is_recovered(store: Store, workers: Workers, pool: str) -> None:
     """J8: in the threads pool no hook of Celery reports it; the job is recovered at once and not lost."""
     workers.start("one", app="tests.support.odd_tasks", pool=pool)

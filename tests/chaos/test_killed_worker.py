@@ -50,7 +50,7 @@ def test_a_living_worker_takes_over_from_a_killed_one_after_its_lease(
 
 def test_a_killed_pool_child_is_recovered_at_once_by_its_parent(store: Store, workers: Workers) -> None:
     """D4, J8: where death is certain nobody waits for the lease, and the group waits one interval from now."""
-    (worker,) = workers.start("one", pool="processes", concurrency=2)
+    (worker,) = workers.start("one", pool="prefork", concurrency=2)
     with fleet(store, articles=12, per_page=4) as site:
         job_id = store.submit("gd-one_news")
         site.server.wait_for(lambda log: len(log) >= 7)
@@ -70,7 +70,7 @@ def test_a_killed_pool_child_is_recovered_at_once_by_its_parent(store: Store, wo
 
 def test_pool_children_die_with_their_worker(store: Store, workers: Workers) -> None:
     """D1, D4: the kill of a prefork worker's main process alone leaves nobody who could send another request."""
-    (worker,) = workers.start("one", pool="processes", concurrency=2)
+    (worker,) = workers.start("one", pool="prefork", concurrency=2)
     with fleet(store, articles=12, per_page=4) as site:
         job_id = store.submit("gd-one_news")
         site.server.wait_for(lambda log: len(log) >= 4)

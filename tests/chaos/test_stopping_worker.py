@@ -13,7 +13,7 @@ from tests.support.workers import Workers
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 
-@pytest.mark.parametrize("pool", ["threads", "processes"])
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_worker_that_ends_gives_its_job_back_with_its_checkpoint(store: Store, workers: Workers, pool: str) -> None:
     """D5, W74: within the soft stop, nothing spent, no overlap, and the next worker goes on behind the checkpoint."""
     (first,) = workers.start("one", pool=pool)

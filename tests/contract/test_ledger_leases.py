@@ -162,11 +162,12 @@ def test_j8_progress_and_checkpoint_are_there_for_the_next_attempt(bench: Bench)
 def test_p5_requests_are_logged_in_the_databases_time(bench: Bench) -> None:
     started = bench.begin("t1")
     bench.clock.advance(10)
-    logged = {"b_host": "s1.example.org", "b_url": "http://s1.example.org/", "b_started": 3.0, "b_ended": 1.5,
+    logged = {"b_number": 1, "b_host": "s1.example.org", "b_url": "http://s1.example.org/", "b_started": 3.0, "b_ended": 1.5,
               "b_status": 200, "b_bytes": 12, "b_error": "", "b_interval": 10.0}
-    bench.ledger.commit(*started.claim[:2], "g1", Commit(requests=(logged, logged)))
+    bench.ledger.commit(*started.claim[:2], "g1", Commit(requests=(logged, logged | {"b_number": 2})))
+    bench.ledger.commit(*started.claim[:2], "g1", Commit(requests=(logged,)))
     rows = bench.rows(requests)
-    assert len(rows) == 2
+    assert len(rows) == 2, "a repeated commit logs nothing twice"
     assert (rows[0]["started_at"], rows[0]["ended_at"]) == (START + timedelta(seconds=7), START + timedelta(seconds=8.5))
     assert (rows[0]["group_key"], rows[0]["job_id"], rows[0]["attempt"]) == ("g1", started.claim.job_id, 1)
 

@@ -281,9 +281,10 @@ def test_documents_keep_the_order_asked_for(conn: Connection) -> None:
 
 
 def test_the_audit_reads_requests_attempts_and_cooldowns(conn: Connection) -> None:
-    for group, host, start in (("g1", "h1", 90), ("g1", "h1", 50), ("g2", "h1", 49.5), ("g2", "h2", 20)):
+    sent = (("g1", "h1", 90), ("g1", "h1", 50), ("g2", "h1", 49.5), ("g2", "h2", 20))
+    for number, (group, host, start) in enumerate(sent):
         conn.execute(insert(requests).values(
-            group_key=group, host=host, job_id="j", attempt=1, url="http://x", started_at=ago(start),
+            group_key=group, host=host, job_id="j", attempt=1, number=number, url="http://x", started_at=ago(start),
             ended_at=ago(start - 1), interval_sec=2))
     conn.execute(insert(cooldowns).values(group_key="g2", kind="rate", reason="403", at=ago(30), until=ago(10)))
     for attempt in (1, 2):

@@ -213,13 +213,13 @@ def _requests() -> None:
     op.create_table(
         "requests",
         serial("id"), must("group_key", sa.String(200)), must("host", sa.String(300)),
-        must("job_id", sa.String(64)), must("attempt", INT), must("url", TEXT), must("started_at", MOMENT),
+        must("job_id", sa.String(64)), must("attempt", INT), must("number", INT), must("url", TEXT), must("started_at", MOMENT),
         must("ended_at", MOMENT), may("status", INT), must("bytes", BIG, "0"), must("error", TEXT, ""),
         must("interval_sec", FLOAT, "0"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_requests")),
+        sa.UniqueConstraint("job_id", "attempt", "number", name=op.f("uq_requests_job_id_attempt_number")),
     )
     op.create_index("ix_requests_group_key_started_at", "requests", ["group_key", "started_at"])
-    op.create_index("ix_requests_job_id", "requests", ["job_id"])
     op.create_table(
         "robots_copies",
         must("host", sa.String(300)), must("fetched_at", MOMENT), may("status", INT),

@@ -19,7 +19,7 @@ from config.errors import (
     PermanentJobError,
 )
 from models.lifecycle import Event, State
-from models.outcome import COOLDOWNS_IN_ALL, Ended, Limits, Tally, Verdict, document, join, judge, lost, message_of
+from models.outcome import Ended, Limits, Tally, Verdict, document, join, judge, lost, message_of
 
 LIMITS = Limits()
 FRESH = Tally(job_id="j", attempt=1)
@@ -173,7 +173,7 @@ def test_c6_the_same_page_again_is_no_new_checkpoint() -> None:
 
 
 def test_c6_a_hundred_cooldowns_in_all_end_a_job_whatever_it_reached() -> None:
-    tally = replace(FRESH, cooldown_retries=COOLDOWNS_IN_ALL, last_completed_page=200)
+    tally = replace(FRESH, cooldown_retries=LIMITS.cooldown_total_max, last_completed_page=200)
     assert judge(ended(RATE), tally, LIMITS).error == "cooldown_abort; auto_retry_max_reached"
     assert judge(ended(RATE), replace(tally, cooldown_retries=99), LIMITS).state is State.QUEUED
 
