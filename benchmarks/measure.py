@@ -9,6 +9,9 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+#: how long the end of a job may take to become visible to another transaction
+COMMIT_SEC = 0.02
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -59,7 +62,8 @@ def measure(stamps: list[tuple[str, int, int]]) -> Measured:
 def spread(attempts: list[tuple[str, float, float]]) -> int:
     """Return by how many turns a lane was ever ahead of one that had work and had been ready at least as long.
 
-    `attempts` are (lane, claimed, finished). A lane that runs is not ready; claims of one moment are one decision.
+    `attempts` are (lane, claimed, finished) in seconds. A lane that runs is not ready, and one whose end was written is
+    seen as ready only when that write has been committed: `COMMIT_SEC` later. Claims of one moment are one decision.
     """
     sizes = Counter(lane for lane, _, _ in attempts)
     events = sorted([(claimed, 1, lane) for lane, claimed, _ in attempts]
@@ -75,6 +79,7 @@ def spread(attempts: list[tuple[str, float, float]]) -> int:
         taken = {lane: ready_since.pop(lane, moment) for lane in lanes}
         had.update(lanes)
         for lane, since in taken.items():
-            passed = [had[other] for other, ready in ready_since.items() if ready <= since]
+            passed = [had[other] for other, ready in ready_since.items()
+                      if ready <= since and ready + COMMIT_SEC < moment]
             worst = max(worst, had[lane] - min(passed, default=had[lane]))
     return worst

@@ -49,8 +49,8 @@ class Attempt:
         #: who goes on with the lane's next job when this one is done, and what to do with that claim
         self.taker: Callable[[], Taker | None] = lambda: None
         self.go_on: Callable[[Claim], None] | None = None
-        #: when the body's last response ended (a stopwatch that runs since) and the interval of its target
-        self.responded: tuple[clock.Stopwatch, float] | None = None
+        #: when the body's last response ended (monotonic: no step of a clock may make it older) and its target's interval
+        self.responded: tuple[float, float] | None = None
         self.last_completed_page = started.last_completed_page
         self._reported = 0.0
 
@@ -79,7 +79,7 @@ class Attempt:
             return self.settled
         tries = 0
         while True:
-            age = None if self.responded is None else self.responded[0].elapsed()
+            age = None if self.responded is None else clock.monotonic() - self.responded[0]
             try:
                 done = self.ledger.settle(
                     self.claim, self.verdict, site_code=self.started.site_code, response_age_sec=age,

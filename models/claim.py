@@ -20,11 +20,12 @@ class Claim(NamedTuple):
 
 
 class Taker(NamedTuple):
-    """Who takes a lane's next job together with the end of the one before: a worker, its boot, and its lease."""
+    """Who takes a next job together with the end of one: a worker, its boot, its lease, and the lanes it serves."""
 
     worker: str
     boot_id: str
     lease_sec: float
+    lanes: list[str] | None = None
 
 
 class Round(NamedTuple):

@@ -7,6 +7,7 @@ writes takes the write lock at its beginning: a read that becomes a write would 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -23,6 +24,7 @@ from config import clock
 from config.errors import ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
+from models.direct import direct
 from models.forks import GATE
 
 T = TypeVar("T")
@@ -41,22 +43,28 @@ class Database:
     they need: for migrations and long reads.
     """
 
-    def __init__(self, url: str, *, reports: bool = False, connections: int = 14) -> None:
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 11) -> None:
         self.url = url
+        self._single: Engine
         self.dialect = make_url(url).get_backend_name()
-        options: dict[str, Any] = {"pool_size": connections, "max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
+        options: dict[str, Any] = {"max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
         if self.dialect == "postgresql":
             options["connect_args"] = _postgresql_arguments(reports)
         elif self.dialect == "sqlite":
             options["connect_args"] = {"timeout": 10, "check_same_thread": False}
         else:
             raise ServiceAway(f"database {redact_url(url)}: only postgresql+psycopg:// and sqlite:/// are supported")
-        self.engine = create_engine(url, **options)
         if self.dialect == "sqlite":
+            self.engine = create_engine(url, pool_size=connections, **options)
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
             GATE.watch(self)
-        self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        else:
+            # most statements stand alone: theirs are connections that never have to change how they commit
+            together = max(2, connections // 3)
+            self.engine = create_engine(url, pool_size=together, **options)
+            self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together, **options)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -69,6 +77,16 @@ class Database:
         """Give a connection inside one transaction, committed at the end and rolled back on an exception."""
         with self._guard(), self.engine.connect() as conn, conn.begin():
             yield conn
+
+    @contextmanager
+    def once(self) -> Iterator[Any]:
+        """Give a connection for one hot statement: the driver's own on PostgreSQL, a transaction on SQLite."""
+        if self.dialect == "postgresql":
+            with direct(self._single) as conn:
+                yield conn
+        else:
+            with self.write() as conn:
+                yield conn
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
@@ -86,6 +104,7 @@ class Database:
     def dispose(self) -> None:
         """Close every connection that nobody uses."""
         self.engine.dispose()
+        self._single.dispose()
 
 
 def _postgresql_arguments(reports: bool) -> dict[str, Any]:
@@ -157,7 +176,7 @@ def patiently(work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: Fa
             if not is_transient(error) or give_up():
                 raise
             tries += 1
-            log_event(log, "database.away", tries=tries, error=type(error).__name__)
+            log_event(log, "database.away", level=logging.WARNING, tries=tries, error=type(error).__name__)
             clock.pause(min(2.0, 0.1 * 2 ** min(tries, 5)))
 
 

@@ -90,12 +90,13 @@ class Pacing:
         """Return the result document of an attempt that a cooldown ended (rules C1, C5, C6)."""
         page = conn.execute(pauses.CHECKPOINT, {"b_job": claim.job_id}).scalar() or 0
         found: dict[str, Any] = {
-            "status": "aborted", "reason": "cooldown", "checkpoint_page": page,
-            "host_cooldown": verdict.cooldown.evidence.line() if verdict.cooldown else "",
-            "auto_retry": {
+            **(verdict.result or {}), "status": "aborted", "reason": "cooldown", "checkpoint_page": page,
+            "host_cooldown": verdict.cooldown.evidence.line() if verdict.cooldown else ""}
+        if status != "cancelled":
+            found["auto_retry"] = {
                 "status": "queued" if status == "queued" else "max_reached", "job_id": claim.job_id,
                 "resume_from_page": page, "cooldown_retry_count": verdict.tally.cooldown_row,
-                "max_retries": self.settings.cooldown_auto_retry_max, "delay_sec": notes["delay_sec"]}}
+                "max_retries": self.settings.cooldown_auto_retry_max, "delay_sec": notes["delay_sec"]}
         if notes["cooldown_interval_adjustment"] is not None:
             found["cooldown_interval_adjustment"] = notes["cooldown_interval_adjustment"]
         return found

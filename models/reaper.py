@@ -7,11 +7,13 @@ own end, and writes with the same settling statement, so that a late body and th
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from config.errors import Evidence, HostCooldown, StaleClaim
 from config.logs import get_logger, log_event
@@ -45,9 +47,25 @@ class Reaper:
     def reap(self) -> list[Reaped]:
         """End every attempt whose lease is over; its group waits until the lease's end plus the interval."""
         ledger = self.ledger
-        with ledger.db.read() as conn:
-            found = conn.execute(queueing.expired(AT_ONCE), ledger.at()).all()
-        return [done for row in found if (done := self._end(row.job_id, row.attempt, row.group_key, proved=False))]
+        done: list[Reaped] = []
+        behind = ""
+        while True:
+            with ledger.db.read() as conn:
+                found = conn.execute(queueing.expired(AT_ONCE, behind), ledger.at()).all()
+            for row in found:
+                behind = row.job_id
+                done += self._each(row.job_id, row.attempt, row.group_key, proved=False)
+            if len(found) < AT_ONCE:
+                return done
+
+    def _each(self, job_id: str, attempt: int, group: str, *, proved: bool) -> list[Reaped]:
+        """End one of several attempts; one that cannot be ended just now must not keep the others waiting."""
+        try:
+            ended = self._end(job_id, attempt, group, proved=proved)
+        except SQLAlchemyError as error:
+            log_event(log, "job.recovery_waits", level=logging.WARNING, job=job_id, attempt=attempt, error=repr(error))
+            return []
+        return [ended] if ended is not None else []
 
     def recover(self, job_id: str, attempt: int, group: str) -> Reaped | None:
         """End one attempt whose body is certainly over without a word; its group waits one interval from now."""
@@ -63,8 +81,8 @@ class Reaper:
         for row in found:
             if not row.started and self.ledger.hand_back(row.job_id, row.attempt, row.group_key, "worker_lost"):
                 done.append(Reaped(row.job_id, row.attempt, row.group_key, "handed_back"))
-            elif (ended := self._end(row.job_id, row.attempt, row.group_key, proved=True)) is not None:
-                done.append(ended)
+            else:
+                done += self._each(row.job_id, row.attempt, row.group_key, proved=True)
         return done
 
     def _end(self, job_id: str, attempt: int, group: str, *, proved: bool) -> Reaped | None:
@@ -111,6 +129,8 @@ class Reaper:
         """Find groups that should be ready and are not, and repair them; returns how many (it should be none)."""
         ledger = self.ledger
         ledger.fold()
+        with ledger.db.write() as conn:
+            conn.execute(queueing.DROP_LOST_WAKES, ledger.at())
         self._rehome()
         with ledger.db.read() as conn:
             keys = [row.key for row in conn.execute(queueing.asleep(AT_ONCE), {"b_slack": 1.5, **ledger.at()})]

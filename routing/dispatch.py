@@ -16,9 +16,11 @@ from config.settings import Settings
 from models.db import Database
 from models.ledger import Ledger, NewJob, Submitted
 from models.queries.catalogue import nearest_target
+from routing.kinds import task_of
 
 #: no job waits longer than this for its moment; a larger number is a mistake of units
 LONGEST_WAIT_SEC = 366 * 86_400.0
+SOURCES = ("manual", "schedule", "retry")
 
 
 def submit(
@@ -34,8 +36,7 @@ def submit(
     dedupe key is left out. `conn` makes the submit part of the caller's transaction. Raises BadInput for an unknown
     target or a value out of range; then nothing is stored.
     """
-    if job_id is not None and not 1 <= len(job_id) <= 64:
-        raise BadInput(f"a job id has 1 to 64 characters, not {len(job_id)}")
+    _refuse_what_cannot_be(kind, source, job_id, dedupe_key, run_after, deadline_sec)
     if run_after_sec is not None and run_after_sec > LONGEST_WAIT_SEC:
         raise BadInput(f"run_after of {run_after_sec:g} s is more than a year away")
     if not -1_000_000 <= priority <= 1_000_000:
@@ -52,6 +53,26 @@ def submit(
         with db.read() as reading:
             near = nearest_target(reading, target_code)
         raise BadInput(f"{error}; did you mean {near!r}?" if near else str(error)) from error
+
+
+def _refuse_what_cannot_be(
+    kind: str, source: str, job_id: str | None, dedupe_key: str | None, run_after: datetime | None,
+    deadline_sec: float | None,
+) -> None:
+    try:
+        task_of(kind)
+    except LookupError as error:
+        raise BadInput(str(error)) from error
+    if source not in SOURCES:
+        raise BadInput(f"source {source!r} is none of {', '.join(SOURCES)}")
+    if job_id is not None and not (1 <= len(job_id) <= 64 and job_id.isprintable()):
+        raise BadInput("a job id has 1 to 64 printable characters")
+    if dedupe_key is not None and not (1 <= len(dedupe_key) <= 300 and dedupe_key.isprintable()):
+        raise BadInput("a dedupe key has 1 to 300 printable characters")
+    if run_after is not None and run_after.tzinfo is None:
+        raise BadInput(f"run_after {run_after} has no time zone")
+    if deadline_sec is not None and deadline_sec <= 0:
+        raise BadInput(f"deadline_sec must be above 0, not {deadline_sec:g}")
 
 
 def default_key(kind: str, code: str, *, force: bool = False) -> str:

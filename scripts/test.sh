@@ -1,6 +1,11 @@
 #!/bin/sh
-# The checks, then the tests; arguments go to pytest.
+# The checks, then all tests; with arguments, pytest with these alone.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/check.sh
-exec .venv/bin/python -m pytest "$@"
+if [ $# -gt 0 ]; then
+    exec .venv/bin/python -m pytest "$@"
+fi
+# what measures moments runs alone; everything else shares the cores
+.venv/bin/python -m pytest -m "not exclusive" -n 2 --dist worksteal
+exec .venv/bin/python -m pytest -m exclusive

@@ -6,6 +6,7 @@ from typing import Any
 
 from config.celery import app
 from config.errors import HostCooldown, Parked, PartialCrawl, PermanentJobError, StaleClaim
+from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings
 from models.attempt import Attempt
 from models.db import Database, get_database, patiently
@@ -17,6 +18,10 @@ from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
 from tasks.pipeline.urls import host_key
 from tasks.pipeline.walk import crawl
+
+log = get_logger("ratelane.crawl")
+#: parked for these reasons an attempt goes on exactly where it was: it may be that no attempt ever gets further
+_KEEPS_PLACE = frozenset({"parked", "robots_unreachable"})
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.crawl")
@@ -33,19 +38,28 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     try:
         result = _walk(facts, start, gate, journal, settings)
     except HostCooldown as objection:
-        journal.objected(objection)
+        _note(journal, objection)
         raise self.retry(exc=objection) from objection
     except StaleClaim:
         raise
     except Parked as parked:
-        journal.parked() if parked.reason == "parked" else journal.flush()
-        if parked.reason == "robots_unreachable":
-            raise Parked(parked.reason, settings.robots_retry_sec, parked.detail) from parked
+        journal.parked() if parked.reason in _KEEPS_PLACE else journal.flush()
         raise
     except Exception:
         journal.flush()
         raise
     return _result(attempt, journal, result)
+
+
+def _note(journal: CrawlJournal, objection: HostCooldown) -> None:
+    """Write down what was seen of a block; an attempt that is over may write nothing, but its block was real (J7).
+
+    The retry that follows goes through the same settle as any other, which then lengthens the group's pause alone.
+    """
+    try:
+        journal.objected(objection)
+    except StaleClaim as stale:
+        log_event(log, "crawl.block_of_a_stale_attempt", job=stale.job_id, attempt=stale.attempt, reason=str(objection))
 
 
 def _facts(db: Database, target_code: str) -> TargetFacts | None:
@@ -54,15 +68,18 @@ def _facts(db: Database, target_code: str) -> TargetFacts | None:
 
 
 def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
-    """Return where the walk begins: behind the durable checkpoint if its options still hold (rule J11)."""
+    """Return where the walk begins: behind the durable checkpoint if its options still hold (rule J11).
+
+    An attempt that was parked goes on in its place, whether the target keeps checkpoints or not.
+    """
     started = attempt.started
     kept = started.checkpoint or {}
     if kept.get("options_hash") == facts.options_hash:
-        state = kept.get("state") or {}
+        state, counts = kept.get("state") or {}, kept.get("counts") or {}
         if "parked_after" in kept:
-            return StartPoint(kept["parked_after"], state, started.force, kept.get("opened"))
+            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts)
         if facts.track_checkpoint:
-            return StartPoint(started.last_completed_page, state, started.force)
+            return StartPoint(started.last_completed_page, state, started.force, None, counts)
     return StartPoint(after_page=started.resume_from_page, force=started.force)
 
 
@@ -75,7 +92,7 @@ def _walk(
         target_code=facts.target_code, site_code=facts.site_code, base_url=facts.base_url, adapter=facts.adapter,
         options=facts.options, interval_sec=facts.interval_sec, user_agent=agent, headers=site.get("headers") or {},
         group_hosts=frozenset(key for url in facts.group_urls if (key := host_key(url))),
-        waf_off=frozenset(site.get("waf_off") or ()))
+        waf_off=frozenset(site.get("waf_off") or ()), robots_retry_sec=settings.robots_retry_sec)
     with Fetcher(gate, user_agent=agent, timeout_sec=settings.request_timeout_sec,
                  max_body_bytes=settings.max_body_bytes) as fetcher:
         return crawl(spec, start, fetcher, journal, gate)

@@ -3,6 +3,9 @@
 It implements `tasks.pipeline.ports.Gate`. Between two requests of a group the gap is the largest of the interval of the
 target that made the last one, of this target's, and of the hosts' crawl-delays, counted from the end of the last
 response; before the first request of an attempt the group's row knows that end.
+
+A long wait gives the slot back only at a stop point (rule R6): whatever the crawl has begun there, with its redirects
+and further tries, it ends, so that every attempt gets further.
 """
 
 from __future__ import annotations
@@ -12,11 +15,14 @@ from config.errors import Cancelled, JobDeadlineExceeded, Parked
 from config.probes import probe
 from config.settings import Settings
 from models.attempt import Attempt
+from models.db import patiently
 from routing.lanes.guard import Guard
 from tasks.pipeline.ports import RequestRecord
 
 #: a request to stop is noticed within this time, half of what rule J10 allows
 LOOK_EVERY_SEC = 1.0
+#: the body says for so much longer than it needs that it is busy, and so says it that much more rarely
+BUSY_SLACK_SEC = 10.0
 
 
 class CrawlGate:
@@ -25,42 +31,55 @@ class CrawlGate:
     def __init__(self, attempt: Attempt, guard: Guard, settings: Settings, interval_sec: float) -> None:
         started = attempt.started
         self._attempt, self._guard, self._settings = attempt, guard, settings
-        self._interval = interval_sec
-        self._delay = started.crawl_delay_sec
+        self._interval, self._delay = interval_sec, started.crawl_delay_sec
         self._job, self._number = started.claim.job_id, started.claim.attempt
         self._running = clock.Stopwatch()
         #: numbered within the attempt, so that a repeated commit logs none of them twice
         self.records: list[tuple[int, RequestRecord]] = []
         self._count = 0
         self.new_delay: float | None = None
-        since = started.since_response_sec
-        own = 0.0 if since is None else max(interval_sec, self._delay) - since
-        self._due = clock.monotonic() + max(started.wait_sec, own, 0.0)
-        self._first_gap = max(started.last_interval_sec, interval_sec, self._delay)
-        self._any = False
+        now, since = clock.monotonic(), started.since_response_sec
+        #: the group's own word, and the end of its last response as far as it is known
+        self._not_before = now + max(started.wait_sec, 0.0)
+        self._last_end = None if since is None else now - since
+        self._last_interval = started.last_interval_sec
+        self._busy_until = 0.0
+        self.committed(now - max(0.0, started.lease_sec - guard.left_sec()))
+
+    def committed(self, at: float) -> None:
+        """Note that a write of `at` (monotonic) set the row's `busy_until` to what every commit sets it to."""
+        self._busy_until = at + self._settings.park_after_sec + self._settings.request_timeout_sec
 
     def before_request(self, host: str) -> float:
-        """Wait for the group's turn; returns the gap that was required, in seconds."""
-        gap = max(self._interval, self._delay) if self._any else self._first_gap
-        left = self._due - clock.monotonic()
-        if left > self._settings.park_after_sec:
-            raise Parked("parked", delay_sec=left, detail=f"{host} is due in {left:.0f} s")
+        """Wait for the group's turn, however long it takes; returns the gap that was required, in seconds."""
         probe("waiting", self._job, self._number)
         self._watch(at_most_old=LOOK_EVERY_SEC)
-        while (left := self._due - clock.monotonic()) > 0:
+        while (left := self._left()) > 0:
+            self._stay_busy(left)
             clock.pause(min(left, LOOK_EVERY_SEC / 2))
             self._watch(at_most_old=LOOK_EVERY_SEC)
         probe("before_guard", self._job, self._number)
         self._await_lease()
-        return gap
+        return self._gap()
 
     def _await_lease(self) -> None:
         """Wait until the whole time limit of a request fits into the lease: the heartbeat renews it."""
         limit = self._settings.request_timeout_sec
+        self._stay_busy(0.0)
         self._watch(at_most_old=LOOK_EVERY_SEC)
         while not self._guard.fits(limit):
             clock.pause(0.05)
+            self._stay_busy(0.0)
             self._watch(at_most_old=0.05)
+
+    def _stay_busy(self, wait_sec: float) -> None:
+        """Write how long the body may be silent if the row does not say so: without it the lease is lost (rule J6)."""
+        now, need = clock.monotonic(), wait_sec + self._settings.request_timeout_sec
+        if now + need <= self._busy_until:
+            return
+        ledger, seconds = self._attempt.ledger, need + BUSY_SLACK_SEC
+        patiently(lambda: ledger.busy(self._job, self._number, seconds))
+        self._busy_until = now + seconds
 
     def check(self) -> None:
         """Raise StaleClaim if a request's whole time limit no longer fits; directly before its first byte."""
@@ -72,20 +91,28 @@ class CrawlGate:
         probe("responded", self._job, self._number)
         self._count += 1
         self.records.append((self._count, record))
-        self._any = True
-        self._due = record.ended + max(self._interval, self._delay)
-        self._attempt.responded = (clock.Stopwatch(), self._interval)
+        self._last_end, self._last_interval = record.ended, self._interval
+        self._attempt.responded = (record.ended, self._interval)
 
     def require_delay(self, host: str, seconds: float) -> None:
         """Hold a host's crawl-delay as a lower bound of the group's gap from now on (rule P4)."""
         if seconds > self._delay:
-            if self._any:
-                self._due += seconds - max(self._interval, self._delay) if seconds > self._interval else 0.0
             self._delay = self.new_delay = seconds
 
-    def stop_point(self) -> None:
-        """Raise if somebody asked the attempt to stop: between pages and between items."""
+    def stop_point(self, *, sends: bool = True) -> None:
+        """Raise if somebody asked the attempt to stop, or if a request comes next and is due too late to wait for."""
         self._watch(at_most_old=LOOK_EVERY_SEC)
+        left = self._left()
+        if sends and left > self._settings.park_after_sec:
+            raise Parked("parked", delay_sec=left, detail=f"the next request is due in {left:.0f} s")
+
+    def _gap(self) -> float:
+        return max(self._last_interval, self._interval, self._delay)
+
+    def _left(self) -> float:
+        """Return how long the group still has to wait before its next request, in seconds."""
+        due = self._not_before if self._last_end is None else max(self._not_before, self._last_end + self._gap())
+        return due - clock.monotonic()
 
     def _watch(self, *, at_most_old: float) -> None:
         pulse = self._guard.look(at_most_old=at_most_old)

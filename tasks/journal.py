@@ -6,7 +6,7 @@ the request log; a commit that is repeated after a lost answer writes the same a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from models.db import Database, patiently
 from models.queries import crawling
 from models.queries.crawling import TargetFacts
 from tasks.gate import CrawlGate
+from tasks.pipeline.place import after_block
 from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
 from tasks.pipeline.target import StartPoint
 
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 #: progress alone is written at most twice a second (rule J12)
 PROGRESS_EVERY_SEC = 0.5
+#: a walk that goes on behind a checkpoint meets such items again
+_COUNTED_AGAIN = ("items_known", "items_failed")
+_STORED = ("items_new", "items_external")
 
 
 class CrawlJournal:
@@ -36,11 +40,13 @@ class CrawlJournal:
     def __init__(self, db: Database, attempt: Attempt, gate: CrawlGate, facts: TargetFacts, start: StartPoint) -> None:
         self._db, self._attempt, self._gate, self._facts = db, attempt, gate, facts
         self._generation = facts.frontier_gen + 1
-        self._base = _totals_before(attempt.started.progress, resumed=start.after_page > 0 or start.opened is not None)
+        self._base, self._met_again = _totals_before(attempt.started.progress, start.counts)
         self._clock = clock.Stopwatch()
         self._last_progress = 0.0
         self.progress: Progress = Progress()
-        self._opened: dict[str, Any] | None = None
+        #: where the walk stops now, and the checkpoint of a parked attempt as long as no other has taken its place
+        self._place: dict[str, Any] | None = None
+        self._parked: dict[str, Any] | None = attempt.started.checkpoint if start.place is not None else None
         self._state: dict[str, Any] = dict(start.state)
         self._after = start.after_page
         self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
@@ -58,6 +64,15 @@ class CrawlJournal:
     def known(self, urls: Sequence[str]) -> set[str]:
         """Return those of the canonical URLs that are stored with a body or as external."""
         return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
+
+    def own(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the stored URLs that this very job has stored, and counted, behind its checkpoint (J12).
+
+        A walk that goes on there meets each of them once more, in the order in which they were stored.
+        """
+        found = set(urls[: self._met_again])
+        self._met_again -= len(found)
+        return found
 
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier."""
@@ -98,20 +113,23 @@ class CrawlJournal:
         """Commit that an item could not be read; it does not become known."""
         self._commit(progress, failed_items=(self._item(url, title, source_page, error, forbidden=False),))
 
-    def page_opened(self, opened: dict[str, Any]) -> None:
-        """Keep, in memory, the page whose items come next."""
-        self._opened = opened
+    def stopped(self, place: dict[str, Any]) -> None:
+        """Keep, in memory, where the walk stops."""
+        self._place = place
 
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
         """Commit the checkpoint: `page` was walked whole."""
-        self._opened, self._state, self._after = None, state, page
+        self._parked, self._state, self._after = None, state, page
+        self.progress = progress
         if self._facts.track_checkpoint:
             self._commit(progress, last_completed_page=page, checkpoint=self._checkpoint())
         else:
             self._commit(progress, checkpoint={})
 
     def _checkpoint(self, **more: Any) -> dict[str, Any]:
-        return {"state": self._state, "options_hash": self._facts.options_hash, **more}
+        totals = self.totals()
+        counts = {name: totals[name] for name in (*_COUNTED_AGAIN, *_STORED)}
+        return {"state": self._state, "options_hash": self._facts.options_hash, "counts": counts, **more}
 
     def progressed(self, progress: Progress) -> None:
         """Commit the progress and what has gathered, at most twice a second."""
@@ -124,13 +142,14 @@ class CrawlJournal:
         row = self._ask(lambda conn: crawling.robots_copy(conn, host))
         if row is None:
             return None
-        return RobotsCopy(host=row.host, status=row.status or 0, text=row.body, fetched_at=row.fetched_at,
-                          decision=row.decision)
+        wait, text = _wait_and_reason(row.body) if row.decision == "not_now" else (0.0, row.body)
+        return RobotsCopy(row.host, row.status or 0, text, row.decision, age_sec=row.age_sec, wait_sec=wait)
 
     def keep_robots(self, copy: RobotsCopy) -> None:
         """Commit what robots.txt of a host answered."""
-        row = {"host": copy.host, "status": copy.status, "decision": copy.decision,
-               "body": copy.text}
+        # the row has no column for the wait that a server asked for, and a refusal no body that counts
+        body = f"{copy.wait_sec:g} {copy.text}" if copy.decision == "not_now" else copy.text
+        row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "body": body}
         self._commit(self.progress, robots=(row,))
 
     def forbidden(self, url: str) -> bool:
@@ -150,7 +169,9 @@ class CrawlJournal:
     def objected(self, objection: HostCooldown) -> None:
         """Commit what the crawl saw of a block: the one line that survives if nothing after it does (rule C2)."""
         seen = asdict(objection.evidence) | {"retry_after_sec": objection.retry_after_sec}
-        self._commit(self.progress, cooldown_seen=seen)
+        parked = self._parked
+        again = None if parked is None else {**parked, "place": after_block(parked.get("place") or {})}
+        self._commit(self.progress, cooldown_seen=seen, checkpoint=again)
 
     def ended(self, outcome: str, *, moves_frontier: bool) -> None:
         """Commit what the crawl came to; a complete one moves the frontier to its own generation (rule P2)."""
@@ -161,17 +182,18 @@ class CrawlJournal:
         self._commit(self.progress)
 
     def parked(self) -> None:
-        """Commit what has gathered, and exactly where to go on: with a long interval each request is an attempt.
+        """Commit what has gathered, and exactly where to go on: with a long interval each item is an attempt.
 
-        It holds for targets without checkpoints too, or they would never come to their second request.
+        It holds for targets without checkpoints too, or they would never come to their second item.
         """
-        self._commit(self.progress, checkpoint=self._checkpoint(parked_after=self._after, opened=self._opened))
+        self._commit(self.progress, checkpoint=self._checkpoint(parked_after=self._after, place=self._place))
 
     def totals(self) -> dict[str, Any]:
         """Return the job's progress document: what earlier attempts did and what this one has done."""
         found = self.progress.document(self._clock.elapsed())
         for name, before in self._base.items():
             found[name] += before
+        found["page"] = found["page"] or self._after
         return found
 
     def _item(self, url: str, title: str, source_page: str, error: str, *, forbidden: bool) -> dict[str, Any]:
@@ -184,8 +206,13 @@ class CrawlJournal:
         self.progress = progress
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
-        patiently(lambda: self._attempt.commit(self._as_commit(records, delay, what)))
+        patiently(lambda: self._once(records, delay, what))
         self._last_progress = clock.monotonic()
+
+    def _once(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> None:
+        asked = clock.monotonic()
+        self._attempt.commit(self._as_commit(records, delay, what))
+        self._gate.committed(asked)
 
     def _as_commit(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> Commit:
         # ages are taken at the last moment: the database turns them into its own time
@@ -198,12 +225,21 @@ class CrawlJournal:
         responded = self._attempt.responded
         return Commit(
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
-            response_age_sec=None if responded is None else responded[0].elapsed(),
+            response_age_sec=None if responded is None else now - responded[0],
             response_interval_sec=None if responded is None else responded[1],
             target_code=self._facts.target_code, crawl_delay_sec=delay, **what)
 
 
-def _totals_before(progress: dict[str, Any] | None, *, resumed: bool) -> dict[str, int]:
-    """Return what earlier attempts of the job did; a walk from the beginning meets its known and failed items again."""
-    names = ("items_new", "items_external", "bytes") + (("items_known", "items_failed") if resumed else ())
-    return {name: int((progress or {}).get(name) or 0) for name in names}
+def _totals_before(progress: dict[str, Any] | None, counts: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Return what earlier attempts of the job did, and how many items they have stored since the checkpoint.
+
+    What is stored counts as it stands, what is met again as of the checkpoint (`counts`).
+    """
+    found = {name: int((progress or {}).get(name) or 0) for name in (*_STORED, "bytes")}
+    since = sum(found[name] - int(counts.get(name) or 0) for name in _STORED)
+    return found | {name: int(counts.get(name) or 0) for name in _COUNTED_AGAIN}, max(0, since)
+
+
+def _wait_and_reason(body: str) -> tuple[float, str]:
+    wait, _, reason = body.partition(" ")
+    return float(wait), reason

@@ -6,6 +6,7 @@ Celery swallows what a receiver raises, so a receiver can act but never veto. If
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery.signals import task_postrun, task_retry, worker_process_init
@@ -32,8 +33,9 @@ def settle_retry(request: Any = None, reason: Any = None, **_: Any) -> None:
     probe("retry_received", attempt.claim.job_id, attempt.claim.attempt)
     try:
         attempt.settle()
-    except Exception as error:
-        log_event(log, "job.settle_failed", job=attempt.claim.job_id, attempt=attempt.claim.attempt, error=repr(error))
+    except Exception:
+        log_event(log, "job.settle_failed", level=logging.ERROR, job=attempt.claim.job_id,
+                  attempt=attempt.claim.attempt, exc_info=True)
         raise
 
 

@@ -110,7 +110,7 @@ class Queueing(Books):
                 row["job_id"] = secrets.token_hex(6)
 
     def cancel(self, job_id: str) -> Answer:
-        """Cancel a queued job at once, or ask a running one to stop; asking twice answers the same (rule J10)."""
+        """Cancel a queued job at once, or ask a running one to stop; asking it twice answers the same (rule J10)."""
         with self.db.write() as conn:
             found = conn.execute(queueing.GROUP_OF, {"b_job": job_id}).first()
             if found is None:
@@ -131,8 +131,7 @@ class Queueing(Books):
         """Fold what submits left behind into the groups; returns how many groups changed. A transaction of its own."""
         if self.db.dialect == "sqlite" and not self._anything("lane_wake"):
             return 0
-        one_call = self.db.dialect == "postgresql"
-        with self.db.read() if one_call else self.db.write() as conn:
+        with self.db.once() as conn:
             return int(self.hot.fold(conn, FOLD_AT_ONCE, self._now()))
 
     def claim(self, slots: int, worker: str, boot_id: str, lanes: Sequence[str] | None = None) -> Round:
@@ -149,8 +148,7 @@ class Queueing(Books):
         return found
 
     def _claim(self, slots: int, worker: str, boot_id: str, lanes: Sequence[str] | None) -> Round:
-        one_call = self.db.dialect == "postgresql"
-        with self.db.read() if one_call else self.db.write() as conn:
+        with self.db.once() as conn:
             found: Round = self.hot.claim(
                 conn, slots=slots, worker=worker, boot_id=boot_id, lease_sec=self.settings.lease_sec, lanes=lanes,
                 now=self._now())
@@ -165,7 +163,7 @@ class Queueing(Books):
                 one = self._claim(1, worker, boot_id, lanes)
             except IntegrityError:
                 with self.db.write() as conn:
-                    conn.execute(queueing.PUSH_FIRST_READY, self.at())
+                    conn.execute(queueing.push_first_ready(lanes, self.db.dialect), self.at())
                 continue
             locked += one.locked
             taken += one.claims

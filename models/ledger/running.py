@@ -21,7 +21,7 @@ class Running(Books):
     def start(self, job_id: str, attempt: int) -> Started:
         """Write that the body of this attempt begins; raises StaleClaim if it may not (somebody did, or it is over)."""
         limit = self.settings.park_after_sec + self.settings.request_timeout_sec
-        with self.db.read() as conn:
+        with self.db.once() as conn:
             row = conn.execute(
                 running.START, {"b_job": job_id, "b_attempt": attempt, "b_busy": limit, **self.at()}).first()
         if row is None:
@@ -50,6 +50,14 @@ class Running(Books):
         reason = row.operator_pause_reason if held >= cooling else row.pause_reason
         return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, cooling, held),
                      reason or "")
+
+    def busy(self, job_id: str, attempt: int, seconds: float) -> None:
+        """Write that the body may be silent for `seconds` from now on (rule J6); raises StaleClaim."""
+        with self.db.write() as conn:
+            found = conn.execute(
+                running.BUSY, {"b_job": job_id, "b_attempt": attempt, "b_busy": seconds, **self.at()})
+            if not found.rowcount:
+                raise StaleClaim(job_id, attempt)
 
     def commit(self, job_id: str, attempt: int, group: str, what: Commit) -> None:
         """Store what a body has done since its last commit, in one fenced transaction; raises StaleClaim."""
@@ -106,8 +114,7 @@ class Running(Books):
         """Renew the leases of exactly these (job, attempt) pairs; see `statements.postgres.renew` (rule J6)."""
         if not pairs:
             return []
-        one_call = self.db.dialect == "postgresql"
-        with self.db.read() if one_call else self.db.write() as conn:
+        with self.db.once() as conn:
             answers: list[tuple[str, int, str, float, bool]] = self.hot.renew(
                 conn, list(pairs), lease_sec=self.settings.lease_sec, stall_sec=self.settings.stall_after_sec,
                 now=self._now())

@@ -65,9 +65,8 @@ class Settling(Books):
         return settled
 
     def _settle_alone(self, claim: Claim, writes: dict[str, Any], take: Taker | None) -> Settled | None:
-        one_call = self.db.dialect == "postgresql"
         try:
-            with self.db.read() if one_call else self.db.write() as conn:
+            with self.db.once() as conn:
                 status, following = self.hot.settle(
                     conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True, take=take, now=self._now())
         except IntegrityError:

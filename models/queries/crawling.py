@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from models.articles import article_aliases, articles, failed_items
+from models.base import db_now, seconds_from
 from models.jobs import attempts
 from models.requests import robots_copies
 from models.sites import sites, targets
@@ -92,8 +93,9 @@ def refused_before(conn: Connection, job_id: str) -> set[str]:
 
 
 def robots_copy(conn: Connection, host: str) -> Any:
-    """Return the stored copy of a host's robots.txt, None if there is none."""
-    return conn.execute(select(robots_copies).where(robots_copies.c.host == host)).first()
+    """Return the stored copy of a host's robots.txt and its `age_sec` by the database's clock, None if there is none."""
+    age = seconds_from(robots_copies.c.fetched_at, db_now()).label("age_sec")
+    return conn.execute(select(robots_copies, age).where(robots_copies.c.host == host)).first()
 
 
 def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -84,6 +84,20 @@ def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, An
     return list(found.values())
 
 
+def find_active(conn: Connection, dedupe_key: str) -> dict[str, str] | None:
+    """Return job_id and status of the queued or running job with this key, None if there is none (rule J3)."""
+    row = conn.execute(select(table.c.job_id, table.c.status).where(
+        table.c.dedupe_key == dedupe_key, table.c.status.in_(("queued", "running")))).first()
+    return None if row is None else {"job_id": row.job_id, "status": row.status}
+
+
+def find_latest(conn: Connection, dedupe_key: str, limit: int = 20) -> list[dict[str, str]]:
+    """Return job_id and status of the jobs with this key, newest first, finished ones included (rule J3)."""
+    found = conn.execute(select(table.c.job_id, table.c.status).where(
+        table.c.dedupe_key == dedupe_key).order_by(table.c.seq.desc()).limit(limit))
+    return [{"job_id": row.job_id, "status": row.status} for row in found]
+
+
 def counts(conn: Connection) -> dict[str, int]:
     """Return the number of jobs in each status, zeros included (rule J15)."""
     found = conn.execute(select(table.c.status, func.count()).group_by(table.c.status)).all()

@@ -102,7 +102,7 @@ BEGIN
     IF v_head IS NULL THEN RETURN; END IF;
     UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
         claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = p_key),
-        claimed_at = p_now, started_at = NULL, updated_at = p_now, busy_until = NULL,
+        claimed_at = p_now, started_at = NULL, updated_at = p_now, busy_until = NULL, park_requested = false,
         lease_until = p_now + make_interval(secs => p_lease), last_response_at = NULL
     WHERE j.job_id = v_head AND j.status = 'queued' RETURNING j.* INTO v_job;
     IF NOT FOUND THEN RETURN; END IF;
@@ -148,16 +148,17 @@ BEGIN
 END $$;
 
 -- End a running attempt: group first, then job and attempt, then what the group may do next. Returns the state that
--- the job moved to, NULL if the attempt is no longer current (nothing was written). With `p_boot` the lane goes on with
--- its next job at once, for the same worker, but only if no other group is ready or may have become so (rule R5).
+-- the job moved to, NULL if the attempt is no longer current (nothing was written). With `p_boot` the worker's freed slot
+-- goes on at once with the head of the group that has been ready longest (rule R5), unless a submit may have made
+-- another one ready: then a fold has to come first.
 CREATE OR REPLACE FUNCTION rl_settle_v1(
     p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_worker text, p_boot text,
-    p_lease double precision, p_now timestamptz
+    p_lease double precision, p_lanes text[], p_now timestamptz
 ) RETURNS TABLE (o_status text, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
                  o_target text)
 LANGUAGE plpgsql AS $$
 DECLARE v_now timestamptz; v_job jobs%ROWTYPE; v_responded timestamptz; v_next timestamptz; v_started timestamptz;
-    v_taken jobs%ROWTYPE;
+    v_taken jobs%ROWTYPE; v_key text;
     v_home text;
 BEGIN
     PERFORM 1 FROM rate_groups WHERE key = p_group FOR NO KEY UPDATE;
@@ -208,21 +209,29 @@ BEGIN
     UPDATE rate_groups SET ready_at = NULL WHERE key = v_job.group_key AND ready_at IS NOT NULL;
     v_next := (p->>'not_before')::timestamptz;
     IF v_job.last_response_at IS NOT NULL OR v_next IS NOT NULL THEN
-        UPDATE rate_groups g SET last_response_at = greatest(g.last_response_at, v_job.last_response_at),
+        -- a lost attempt may have had a response until its recorded end: the next target's own interval counts from there
+        UPDATE rate_groups g SET last_response_at = greatest(
+                g.last_response_at, v_job.last_response_at,
+                CASE WHEN v_next IS NOT NULL THEN (p->>'ended_at')::timestamptz END),
             last_interval_sec = coalesce(v_job.last_interval_sec, g.last_interval_sec),
             next_request_at = greatest(g.next_request_at, v_next, v_job.last_response_at
                 + make_interval(secs => greatest(v_job.last_interval_sec, g.crawl_delay_sec)))
         WHERE g.key IN (v_job.group_key, v_home);
     END IF;
     -- a later statement: a submit that committed while this one waited for the group is seen
-    IF p_boot IS NOT NULL
-       AND NOT EXISTS (SELECT 1 FROM rate_groups g WHERE g.ready_at <= v_now AND g.key <> v_job.group_key)
-       AND NOT EXISTS (SELECT 1 FROM lane_wake w WHERE w.at <= v_now) THEN
-        SELECT * INTO v_taken FROM rl_take_v1(v_job.group_key, p_worker, p_boot, p_lease, v_now);
+    IF p_refresh THEN PERFORM rl_refresh_v1(ARRAY[v_job.group_key::text], v_now); END IF;
+    IF p_boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lane_wake w WHERE w.at <= v_now) THEN
+        -- out of key order, but it waits for nobody
+        SELECT g.key INTO v_key FROM rate_groups g
+        WHERE g.ready_at <= v_now AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
+        ORDER BY g.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            SELECT * INTO v_taken FROM rl_take_v1(v_key, p_worker, p_boot, p_lease, v_now);
+            IF NOT FOUND THEN PERFORM rl_refresh_v1(ARRAY[v_key], v_now); END IF;
+        END IF;
     END IF;
-    IF v_taken.job_id IS NULL AND p_refresh THEN PERFORM rl_refresh_v1(ARRAY[v_job.group_key::text], v_now); END IF;
     o_status := v_job.status; o_job_id := v_taken.job_id; o_attempt := v_taken.attempt;
-    o_claim_no := v_taken.claim_no; o_group := v_job.group_key; o_kind := v_taken.kind; o_target := v_taken.target_code;
+    o_claim_no := v_taken.claim_no; o_group := v_taken.group_key; o_kind := v_taken.kind; o_target := v_taken.target_code;
     RETURN NEXT;
 END $$;
 

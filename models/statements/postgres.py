@@ -15,7 +15,7 @@ _CLAIM = "SELECT * FROM rl_claim_v1(%s, %s, %s, %s, %s::text[], %s::timestamptz)
 _FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
 _REFRESH = "SELECT rl_refresh_v1(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
 _RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
-_SETTLE = "SELECT * FROM rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::timestamptz)"
+_SETTLE = "SELECT * FROM rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s::timestamptz)"
 _LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
 
 
@@ -46,12 +46,12 @@ def settle(
 ) -> tuple[str | None, Claim | None]:
     """End a running attempt with `writes` (see `ledger.writes_of`); returns the new state, None if it is stale.
 
-    With `take` the lane's next job is claimed in the same transaction if no other group is ready; it is the second
+    With `take` the head of the group that has been ready longest is claimed in the same transaction; it is the second
     value.
     """
     document = json.dumps(writes, ensure_ascii=False)
     status, job, number, claim_no, key, kind, target = conn.exec_driver_sql(
-        _SETTLE, (job_id, attempt, group, document, refresh, *(take or (None, None, None)), now)).one()
+        _SETTLE, (job_id, attempt, group, document, refresh, *(take or (None, None, None, None)), now)).one()
     return status, None if job is None else Claim(job, number, claim_no, key, kind, target)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Update,
     bindparam,
     case,
+    delete,
     false,
     func,
     insert,
@@ -92,13 +93,25 @@ LOOKS = {
     "ready": select(rate_groups.c.key).where(rate_groups.c.ready_at <= db_now()).limit(1),
 }
 
-#: the group that a unique index refused is the first in line: it waits a second
-PUSH_FIRST_READY = (
-    update(rate_groups)
-    .where(rate_groups.c.key == select(rate_groups.c.key).where(rate_groups.c.ready_at <= db_now())
-           .order_by(rate_groups.c.ready_at).limit(1).scalar_subquery())
-    .values(ready_at=plus_seconds(db_now(), 1.0))
-)
+def push_first_ready(lanes: Sequence[str] | None, dialect: str) -> Update:
+    """Push the ready group that a worker of these lanes would take first a second away: a unique index refused it."""
+    first = select(rate_groups.c.key).where(rate_groups.c.ready_at <= db_now(), *_served(lanes, dialect)).order_by(
+        rate_groups.c.ready_at).limit(1)
+    return update(rate_groups).where(rate_groups.c.key == first.scalar_subquery()).values(
+        ready_at=plus_seconds(db_now(), 1.0))
+
+
+def _served(lanes: Sequence[str] | None, dialect: str) -> list[ColumnElement[bool]]:
+    if lanes is None:
+        return []
+    matches = [rate_groups.c.key.op("~")(lane) if dialect == "postgresql" else func.rl_match(lane, rate_groups.c.key)
+               for lane in lanes]
+    return [or_(false(), *matches)]
+
+
+#: a submit woke a group that nobody ever made: nothing would fold such a row
+DROP_LOST_WAKES = delete(lane_wake).where(
+    lane_wake.c.group_key.not_in(select(rate_groups.c.key)), lane_wake.c.at < plus_seconds(db_now(), -60.0))
 
 GROUP_OF = select(jobs.c.group_key, jobs.c.status).where(jobs.c.job_id == bindparam("b_job", type_=String()))
 
@@ -125,7 +138,7 @@ HAND_BACK = (
         # why it waited before the claim is still true: a retry after a cooldown stays one (rule C6)
         wait_reason=case((jobs.c.stop_requested, ""), (jobs.c.wait_reason == "", "handed_back"),
                          else_=jobs.c.wait_reason),
-        stop_requested=False, lease_until=None, busy_until=None, updated_at=db_now(), worker=None, boot_id=None)
+        stop_requested=False, park_requested=False, lease_until=None, busy_until=None, updated_at=db_now(), worker=None, boot_id=None)
     .returning(jobs.c.status)
 )
 
@@ -156,20 +169,17 @@ _LOST = (
 )
 
 
-def expired(limit: int) -> Select[Any]:
-    """Find running jobs whose lease is over, oldest first."""
+def expired(limit: int, behind: str) -> Select[Any]:
+    """Find running jobs whose lease is over, by id, those behind the id `behind`."""
     return select(jobs.c.job_id, jobs.c.attempt, jobs.c.group_key).where(
-        jobs.c.status == "running", jobs.c.lease_until < db_now()).order_by(jobs.c.lease_until).limit(limit)
+        jobs.c.status == "running", jobs.c.lease_until < db_now(), jobs.c.job_id > behind
+    ).order_by(jobs.c.job_id).limit(limit)
 
 
 def next_ready(lanes: Sequence[str] | None, dialect: str) -> Select[Any]:
     """Find out in how many seconds the next of these lanes becomes ready."""
-    statement = select(seconds_from(db_now(), func.min(rate_groups.c.ready_at, type_=UtcDateTime())).label("due_sec"))
-    if lanes is None:
-        return statement
-    matches = [rate_groups.c.key.op("~")(lane) if dialect == "postgresql" else func.rl_match(lane, rate_groups.c.key)
-               for lane in lanes]
-    return statement.where(or_(false(), *matches))
+    soonest = func.min(rate_groups.c.ready_at, type_=UtcDateTime())
+    return select(seconds_from(db_now(), soonest).label("due_sec")).where(*_served(lanes, dialect))
 
 
 def running_of(boot_ids: list[str]) -> Select[Any]:

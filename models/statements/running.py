@@ -71,6 +71,9 @@ PULSE = (
     .where(*FENCE)
 )
 
+#: A body says how long it may be silent.
+BUSY = update(jobs).where(*FENCE).values(busy_until=plus_seconds(db_now(), bindparam("b_busy", type_=Float())))
+
 #: One commit of a body; what it does not know stays as it is.
 COMMIT = (
     update(jobs)

@@ -34,7 +34,7 @@ _FIRST = """
     THEN 0 ELSE (SELECT run_after FROM jobs WHERE group_key = :key AND status = 'queued' ORDER BY run_after LIMIT 1) END"""
 _TAKE = """
     UPDATE jobs SET status = 'running', attempt = attempt + 1, claim_no = :claim_no, worker = :worker, boot_id = :boot,
-        claimed_at = :now, started_at = NULL, updated_at = :now, busy_until = NULL, lease_until = :now + :lease,
+        claimed_at = :now, started_at = NULL, updated_at = :now, busy_until = NULL, park_requested = 0, lease_until = :now + :lease,
         last_response_at = NULL
     WHERE job_id = :job AND status = 'queued'"""
 _LOG = """
@@ -72,7 +72,7 @@ def claim(
 ) -> Round:
     """Take the heads of up to `slots` ready groups. `lanes` as on PostgreSQL."""
     at = moment(conn, now)
-    filtered = "" if lanes is None else f" AND ({' OR '.join(['rl_match(?, key)'] * len(lanes)) or '0'})"
+    filtered = _served(lanes)
     keys = [row[0] for row in conn.exec_driver_sql(
         f"SELECT key FROM rate_groups WHERE ready_at <= ?{filtered} ORDER BY ready_at LIMIT ?",
         (at, *(lanes or ()), slots))]
@@ -85,6 +85,26 @@ def claim(
     first = conn.exec_driver_sql(
         f"SELECT min(ready_at) FROM rate_groups WHERE ready_at IS NOT NULL{filtered}", tuple(lanes or ())).scalar()
     return Round(len(keys), taken, None if first is None else (first - at) / SECOND)
+
+
+def _take_oldest(conn: Connection, at: int, take: Taker) -> Claim | None:
+    """Take the head of the group that has been ready longest, unless a fold has to come first (rule R5)."""
+    if conn.exec_driver_sql("SELECT 1 FROM lane_wake WHERE at <= ? LIMIT 1", (at,)).first():
+        return None
+    key = conn.exec_driver_sql(
+        f"SELECT key FROM rate_groups WHERE ready_at <= ?{_served(take.lanes)} ORDER BY ready_at LIMIT 1",
+        (at, *(take.lanes or ()))).scalar()
+    if key is None:
+        return None
+    found = _take(conn, key, at, take.worker, take.boot_id, take.lease_sec)
+    if found is None:
+        _refresh(conn, [key], at)
+    return found
+
+
+def _served(lanes: Sequence[str] | None) -> str:
+    """Return the condition on `key` for the lanes that a worker serves; each pattern is one parameter."""
+    return "" if lanes is None else f" AND ({' OR '.join(['rl_match(?, key)'] * len(lanes)) or '0'})"
 
 
 def _take(conn: Connection, key: str, at: int, worker: str, boot_id: str, lease_sec: float) -> Claim | None:
@@ -166,15 +186,13 @@ _SETTLE = """
         last_response_at = coalesce(:responded, last_response_at),
         last_interval_sec = coalesce(:response_interval, last_interval_sec)
     WHERE job_id = :job AND attempt = :attempt AND status = 'running'"""
-#: other groups that are ready, or that a submit may have made ready (rule R5)
-_OTHERS = """
-    SELECT 1 FROM rate_groups WHERE ready_at <= ? AND key <> ? UNION ALL SELECT 1 FROM lane_wake WHERE at <= ? LIMIT 1"""
 _SETTLE_ATTEMPT = """
     UPDATE attempts SET finished_at = :now, started_at = :started, outcome = :why, error = :error,
         traceback = :traceback, evidence = :evidence, last_completed_page = :page
     WHERE job_id = :job AND attempt = :attempt"""
 _SETTLE_GROUP = """
-    UPDATE rate_groups SET last_response_at = nullif(max(coalesce(last_response_at, 0), coalesce(:responded, 0)), 0),
+    UPDATE rate_groups SET last_response_at = nullif(max(
+            coalesce(last_response_at, 0), coalesce(:responded, 0), coalesce(:ended, 0)), 0),
         last_interval_sec = coalesce(:gap, last_interval_sec), next_request_at = max(
             coalesce(next_request_at, 0), coalesce(:not_before, 0),
             coalesce(:responded + CAST(max(coalesce(:gap, 0), crawl_delay_sec) * 1000000 AS INTEGER), 0))
@@ -205,16 +223,13 @@ def settle(
         "error": writes["error"], "traceback": writes["traceback"], "page": row.last_completed_page,
         "evidence": None if evidence is None else json.dumps(evidence, ensure_ascii=False), "job": job_id,
         "attempt": attempt})
-    _settle_group(conn, job_id, row, _given(writes, "not_before"), at)
-    taken = None
-    if take is not None and not conn.exec_driver_sql(_OTHERS, (at, row.group_key, at)).first():
-        taken = _take(conn, row.group_key, at, take.worker, take.boot_id, take.lease_sec)
-    if taken is None and refresh:
+    _settle_group(conn, job_id, row, writes, at)
+    if refresh:
         _refresh(conn, [row.group_key], at)
-    return str(row.status), taken
+    return str(row.status), None if take is None else _take_oldest(conn, at, take)
 
 
-def _settle_group(conn: Connection, job_id: str, row: Any, not_before: int | None, at: int) -> None:
+def _settle_group(conn: Connection, job_id: str, row: Any, writes: dict[str, Any], at: int) -> None:
     # a site that moved meanwhile takes its job, and the pace of its hosts, along into its present group (rule R2)
     home = conn.exec_driver_sql(_HOME, (row.site_code, row.group_key, row.group_key)).scalar()
     if home is not None and row.status == "queued":
@@ -223,9 +238,12 @@ def _settle_group(conn: Connection, job_id: str, row: Any, not_before: int | Non
     # the lane was occupied until now: what was folded meanwhile makes it no older than the others (rule R5)
     conn.exec_driver_sql("UPDATE rate_groups SET ready_at = NULL WHERE key = ? AND ready_at IS NOT NULL",
                          (row.group_key,))
+    not_before = _given(writes, "not_before")
+    # a lost attempt may have had a response until its recorded end: the next target's own interval counts from there
+    ended = None if not_before is None else _given(writes, "ended_at")
     if row.last_response_at is not None or not_before is not None:
         conn.exec_driver_sql(_SETTLE_GROUP, {
-            "responded": row.last_response_at, "gap": row.last_interval_sec, "not_before": not_before,
+            "responded": row.last_response_at, "gap": row.last_interval_sec, "not_before": not_before, "ended": ended,
             "group": row.group_key, "home": home})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import secrets
@@ -11,6 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery.worker import state
+from sqlalchemy.exc import SQLAlchemyError
+
+from config.clock import Stopwatch
 from config.logs import get_logger, log_event
 from config.settings import Settings
 from models.attempt import limits_of
@@ -21,6 +26,7 @@ from models.reaper import Reaper
 from routing.lanes.inflight import Held, InFlight, is_stopping
 
 log = get_logger("ratelane.lanes")
+LONGEST_REFUSAL_SEC = 60.0
 
 
 @dataclass
@@ -42,11 +48,15 @@ class Desk:
     #: claims that must go back, and attempts that ended without a word: work for a thread, never for the hub
     errands: queue.SimpleQueue[tuple[str, Held]] = field(default_factory=queue.SimpleQueue)
 
+    #: claims in a row that could not be handed over, by group
+    refused: dict[str, int] = field(default_factory=dict)
+    #: since the scout last looked for work; a worker that lives but does not look is not consuming
+    looked: Stopwatch = field(default_factory=Stopwatch)
     #: takes claims to the consumer's thread; set by the step
     offer: Callable[[list[Held]], None] = lambda _held: None
 
     def __post_init__(self) -> None:
-        self.db = Database(self.settings.database_url, connections=6)
+        self.db = Database(self.settings.database_url, connections=5)
         self.ledger = Ledger(self.db, self.settings)
         self.reaper = Reaper(self.ledger, limits_of(self.settings))
 
@@ -56,7 +66,9 @@ class Desk:
 
     def free_slots(self) -> int:
         """Return how many more claims this worker can start at once (rule R6)."""
-        return max(0, self.size() - len(self.inflight) - ordinary_requests())
+        # ordinary tasks (not from lanes) take slots too; claims that are not handed over yet make them look fewer
+        ordinary = max(0, len(state.reserved_requests) - len(self.inflight))
+        return max(0, self.size() - len(self.inflight) - ordinary)
 
     def row(self) -> dict[str, Any]:
         """Return this worker's row, without its times."""
@@ -68,15 +80,17 @@ class Desk:
     def ended(self, job_id: str, attempt: int, *, lost: bool) -> None:
         """Take note that a request has ended; `lost` if its body may have gone without a word."""
         held = self.inflight.end(job_id, attempt)
-        if held is not None and lost:
-            self.errands.put(("recover", held))
+        if held is not None:
+            self.refused.pop(held.claim.group, None)
+            if lost:
+                self.errands.put(("recover", held))
         self.wake.set()
 
     def taker(self) -> Taker | None:
-        """Return who may go on with a lane's next job at the end of one, None while nothing new may be taken."""
+        """Return who may go on with a next job at the end of one, None while nothing new may be taken."""
         if not self.open.is_set() or is_stopping():
             return None
-        return Taker(self.name, self.boot_id, self.settings.lease_sec)
+        return Taker(self.name, self.boot_id, self.settings.lease_sec, self.lanes)
 
     def go_on(self, claim: Claim) -> None:
         """Hold and hand over a claim that was taken together with the end of the job before it."""
@@ -94,30 +108,37 @@ class Desk:
         self.errands.put(("hand_back", held))
         self.wake.set()
 
+    def refusal_wait(self, group: str) -> float:
+        """Return how long a job of `group` waits after one more claim that could not be handed over, in seconds.
+
+        Whatever keeps a lane from being handed over (a broker without memory, a body that hangs) lasts; claiming and
+        handing back without a pause would only write attempts.
+        """
+        tries = self.refused[group] = self.refused.get(group, -1) + 1
+        return min(LONGEST_REFUSAL_SEC, 2.0 ** min(tries, 10))
+
     def run_errands(self) -> None:
         """Do what the hub's thread left behind: give claims back, recover attempts that ended without a word."""
-        while not self.errands.empty():
+        for _ in range(self.errands.qsize()):
             what, held = self.errands.get()
-            claim = held.claim
             try:
-                if what == "hand_back":
-                    self.ledger.hand_back(claim.job_id, claim.attempt, claim.group)
-                    self.inflight.end(claim.job_id, claim.attempt)
-                elif what == "cancel":
-                    self.ledger.cancel(claim.job_id)
-                else:
-                    self.reaper.recover(claim.job_id, claim.attempt, claim.group)
-            except Exception as error:
+                self._run(what, held)
+            except SQLAlchemyError as error:
+                # tried again with the scout's own patience; the lease ends it if that takes too long
                 self.errands.put((what, held))
-                log_event(log, "lanes.errand_failed", job=claim.job_id, what=what, error=repr(error))
+                log_event(log, "lanes.errand_failed", level=logging.WARNING, job=held.claim.job_id, what=what,
+                          error=str(error).splitlines()[0])
                 raise
 
-
-def ordinary_requests() -> int:
-    """Return how many requests of ordinary tasks (not from lanes) Celery has reserved in this process."""
-    from celery.worker import state
-
-    return sum(1 for request in list(state.reserved_requests) if not getattr(request, "lane_claim", None))
+    def _run(self, what: str, held: Held) -> None:
+        claim = held.claim
+        if what == "hand_back":
+            self.ledger.hand_back(claim.job_id, claim.attempt, claim.group, wait_sec=self.refusal_wait(claim.group))
+            self.inflight.end(claim.job_id, claim.attempt)
+        elif what == "cancel":
+            self.ledger.cancel(claim.job_id)
+        else:
+            self.reaper.recover(claim.job_id, claim.attempt, claim.group)
 
 
 _desk: Desk | None = None

@@ -10,10 +10,12 @@ What happens when it dies: the claim never started and is handed back, by this p
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from kombu import Producer
@@ -27,6 +29,7 @@ from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.handover")
 PUBLISHES = 3
+QUEUES_KEPT = 1_024
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -48,6 +51,14 @@ def message_of(held: Held, task: str) -> tuple[str, dict[str, Any]]:
     return body, headers
 
 
+def reuse_client(channel: Any) -> None:
+    """Let a Redis channel use one client for all its commands; kombu makes a new one for each, which costs more."""
+    make = getattr(channel, "_create_client", None)
+    if make is not None:
+        client = make()
+        channel._create_client = lambda asynchronous=False: make(asynchronous) if asynchronous else client
+
+
 class HandOver:
     """Hands claims to one connection's task handler; made anew at each (re)connect."""
 
@@ -57,14 +68,17 @@ class HandOver:
     ) -> None:
         self.desk, self.channel, self._handler, self._task_of = desk, channel, handler, task_of
         self._declare, self._accept = declare, accept
+        reuse_client(channel)
         self._producer = Producer(channel, auto_declare=False)
         self.waiting: deque[Held] = deque()
+        # a lane is busy again and again: binding its queue to the channel anew each time copies it
+        self._queue = lru_cache(maxsize=QUEUES_KEPT)(self._bind)
 
     def drain(self) -> None:
         """Hand over everything that waits. A broken broker connection passes through; nothing else does."""
         while self.waiting:
             held = self.waiting.popleft()
-            if held.returning or self.desk.over.is_set():
+            if held.returning or held.lost or self.desk.over.is_set():
                 continue
             try:
                 done = self._hand_over(held)
@@ -72,23 +86,27 @@ class HandOver:
                 self.desk.give_back(held)
                 raise
             except Exception as error:
-                log_event(log, "handover.failed", job=held.claim.job_id, attempt=held.claim.attempt, error=repr(error))
+                log_event(log, "handover.failed", level=logging.WARNING, job=held.claim.job_id, attempt=held.claim.attempt, error=repr(error))
                 done = False
             if not done:
                 self.desk.give_back(held)
 
     def _hand_over(self, held: Held) -> bool:
-        queue = lane_queue(held.claim.group, declare=self._declare)(self.channel)
-        if self._declare:
-            queue.declare()
+        queue = self._queue(held.claim.group)
         body, headers = message_of(held, self._task_of(held.claim.kind))
         for _ in range(PUBLISHES):
             self._publish(queue.name, held, body, headers)
             message = self._get_mine(queue, held)
             if message is not None:
                 return self._give(held, message)
-        log_event(log, "handover.message_gone", job=held.claim.job_id, group=held.claim.group)
+        log_event(log, "handover.message_gone", level=logging.WARNING, job=held.claim.job_id, group=held.claim.group)
         return False
+
+    def _bind(self, group: str) -> Any:
+        queue = lane_queue(group, declare=self._declare)(self.channel)
+        if self._declare:
+            queue.declare()
+        return queue
 
     def _publish(self, lane: str, held: Held, body: str, headers: dict[str, Any]) -> None:
         self._producer.publish(

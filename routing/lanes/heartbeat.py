@@ -6,8 +6,10 @@ answer also corrects what this process believes it holds.
 
 from __future__ import annotations
 
+import logging
 import threading
 
+from celery.worker import state
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.clock import Stopwatch
@@ -42,10 +44,11 @@ class Heartbeat(threading.Thread):
                 wait = self.beat()
             except SQLAlchemyError as error:
                 log_event(log, "heartbeat.database_away" if is_transient(error) else "heartbeat.failed",
-                          error=str(error).splitlines()[0])
+                          level=logging.WARNING, error=str(error).splitlines()[0])
                 wait = min(1.0, self._period / 2)
-            except Exception as error:
-                log_event(log, "heartbeat.failed", error=repr(error))
+            except Exception:
+                # without renewals every lease of this worker is lost: the thread outlives whatever one round brings
+                log_event(log, "heartbeat.failed", level=logging.ERROR, exc_info=True)
                 wait = min(1.0, self._period / 2)
 
     def _rest(self, seconds: float) -> bool:
@@ -64,13 +67,14 @@ class Heartbeat(threading.Thread):
         stopping = is_stopping()
         asked = Stopwatch()
         answers = self.desk.ledger.renew(self.desk.inflight.pairs())
-        self.desk.ledger.seen(self.desk.boot_id, consuming=self.desk.open.is_set() and not stopping)
+        self.desk.ledger.seen(self.desk.boot_id, consuming=self._consumes() and not stopping)
         self._note_renewal(asked)
         locked = self._correct(answers)
         if stopping:
             self._park()
         self._hand_back_late()
         self._look_for_leftovers()
+        self._leave_if_crippled()
         if self._may_reap() and not stopping:
             if self.desk.reaper.reap():
                 self.desk.wake.set()
@@ -80,6 +84,18 @@ class Heartbeat(threading.Thread):
         if locked or stopping:
             return min(0.5, self._period)
         return max(0.0, self._period - asked.elapsed())
+
+    def _consumes(self) -> bool:
+        """Tell whether the scout looks for work with a live broker connection (what `health` asks for)."""
+        return self.desk.open.is_set() and self.desk.looked.elapsed() < max(5.0, 2 * self._period)
+
+    def _leave_if_crippled(self) -> None:
+        """Stop the worker for its supervisor when bodies that do not end hold a quarter of its slots."""
+        hanging = [held for held in self.desk.inflight.all()
+                   if held.lost_for is not None and held.lost_for.elapsed() > self.desk.settings.lease_sec]
+        if hanging and len(hanging) * 4 >= self.desk.size() and not is_stopping():
+            log_event(log, "worker.crippled", level=logging.ERROR, hanging=len(hanging), slots=self.desk.size())
+            state.should_stop = 1
 
     def _note_renewal(self, asked: Stopwatch) -> None:
         """A gap in renewing (an outage, a frozen process) takes the right to reap away for one lease (rule J8)."""
@@ -100,10 +116,10 @@ class Heartbeat(threading.Thread):
             locked = locked or answer == "locked"
             if answer == "lost" and held.started:
                 # its body may still live: the slot stays occupied until the request ends, the lease is another's
-                held.lost = True
-                log_event(log, "lease.lost", job=job, attempt=attempt, group=held.claim.group)
+                held.lost, held.lost_for = True, Stopwatch()
+                log_event(log, "lease.lost", level=logging.WARNING, job=job, attempt=attempt, group=held.claim.group)
             elif answer == "stalled":
-                log_event(log, "lease.stalled", job=job, attempt=attempt, group=held.claim.group)
+                log_event(log, "lease.stalled", level=logging.WARNING, job=job, attempt=attempt, group=held.claim.group)
         return locked
 
     def _park(self) -> None:

@@ -26,6 +26,8 @@ class Held:
     handed: bool = False
     started: bool = False
     lost: bool = False
+    #: since the lease went to another while the body still lived here
+    lost_for: Stopwatch | None = None
     returning: bool = False
 
 

@@ -6,6 +6,7 @@ of its own that ended, by the moment at which the next lane becomes ready, or by
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -21,8 +22,6 @@ from routing.lanes.inflight import Held, is_stopping
 log = get_logger("ratelane.scout")
 #: folding is for what others submitted; a lane's own next job needs none, so ends in quick succession share one
 FOLD_EVERY_SEC = 0.1
-#: how long a job waits whose older body still lives in the process that claimed it; another process may have it then
-OLDER_BODY_SEC = 1.0
 ROUNDS_AT_ONCE = 8
 #: a ready lane that another scout holds just now is looked at again after this long
 BREATH_SEC = 0.01
@@ -50,16 +49,17 @@ class Scout(threading.Thread):
             try:
                 self._wait = self._look(polled=not woken)
                 self._trouble = 0
+                self.desk.looked = clock.Stopwatch()
             except SQLAlchemyError as error:
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
-                log_event(log, "scout.database_away" if is_transient(error) else "scout.failed",
+                log_event(log, "scout.database_away" if is_transient(error) else "scout.failed", level=logging.WARNING,
                           error=str(error).splitlines()[0], tries=self._trouble)
-            except Exception as error:
+            except Exception:
                 # the scout must outlive whatever happens in one round: without it the worker is alive and does nothing
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
-                log_event(log, "scout.failed", error=repr(error), tries=self._trouble)
+                log_event(log, "scout.failed", level=logging.ERROR, tries=self._trouble, exc_info=True)
 
     def _look(self, *, polled: bool) -> float:
         """Do one look; returns for how many seconds there is nothing to do unless somebody wakes the scout."""
@@ -86,7 +86,8 @@ class Scout(threading.Thread):
         for claim in self.desk.inflight.add(claims):
             # an older body of the same job has not ended in this process yet: it must not meet itself
             self.desk.ledger.hand_back(
-                claim.job_id, claim.attempt, claim.group, "older_body_lives", wait_sec=OLDER_BODY_SEC)
+                claim.job_id, claim.attempt, claim.group, "older_body_lives",
+                wait_sec=self.desk.refusal_wait(claim.group))
         held = [found for claim in claims if (found := self.desk.inflight.get(claim.job_id, claim.attempt))]
         if held:
             self._hand_over(held)

@@ -10,19 +10,20 @@ When it dies: claims that had not started are handed back by their leases, start
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
-from fnmatch import translate
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import bootsteps, signals
 from celery.worker import state
+from sqlalchemy.exc import SQLAlchemyError
 
 from config.celery import INBOX
 from config.devstack import LifeLock
-from config.errors import BadInput
+from config.errors import BadInput, RatelaneError, ServiceAway
 from config.logs import get_logger, log_event
-from config.settings import get_settings
+from config.settings import get_settings, redact_url
 from models.migrate import check
 from routing.keys import LANE_PREFIX, is_key
 from routing.kinds import task_of
@@ -49,12 +50,11 @@ class LaneConsumer(bootsteps.StartStopStep):
         super().__init__(c, **options)
         try:
             refuse_what_cannot_work(c)
+            lanes = _lane_patterns(c.controller)
         except BadInput as error:
-            # Celery would print a traceback of its own start; this is for a person
-            print(f"ratelane: {error}", file=sys.stderr)
-            raise SystemExit(error.exit_code) from error
+            _leave(str(error), error.exit_code)
         settings = get_settings()
-        self.desk = Desk(settings, name=c.hostname, pool=c.pool, lanes=_lane_patterns(c.controller))
+        self.desk = Desk(settings, name=c.hostname, pool=c.pool, lanes=lanes)
         self.lock = LifeLock.take(settings.home, self.desk.boot_id)
         self.hub = c.hub
         self._over: HandOver | None = None
@@ -77,8 +77,8 @@ class LaneConsumer(bootsteps.StartStopStep):
         if waiting:
             self._over.waiting.extend(waiting)
         if not self._began:
-            self._began = True
             self._begin()
+            self._began = True
         self._watch_children(c)
         self.desk.open.set()
         self.desk.wake.set()
@@ -97,7 +97,13 @@ class LaneConsumer(bootsteps.StartStopStep):
 
     def _begin(self) -> None:
         # here and not earlier: the pool forks between construction and start, and no connection may be open then
-        check(self.desk.db, previous=True)
+        try:
+            check(self.desk.db, previous=True)
+        except RatelaneError as error:
+            _leave(str(error), error.exit_code)
+        except SQLAlchemyError as error:
+            where = redact_url(self.desk.settings.database_url)
+            _leave(f"the database {where} does not answer ({type(error).__name__})", ServiceAway.exit_code)
         self.desk.ledger.greet(self.desk.row())
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
@@ -141,7 +147,13 @@ class LaneConsumer(bootsteps.StartStopStep):
             if not self.desk.ledger.running_of(self.desk.boot_id):
                 LifeLock.forget(self.desk.settings.home, self.desk.boot_id)
         except Exception as error:
-            log_event(log, "worker.close_failed", error=repr(error))
+            log_event(log, "worker.close_failed", level=logging.WARNING, error=repr(error))
+
+
+def _leave(sentence: str, exit_code: int) -> NoReturn:
+    """End the worker with a sentence for a person; Celery would print a traceback of its own start."""
+    print(f"ratelane: {sentence}", file=sys.stderr)
+    raise SystemExit(exit_code)
 
 
 def refuse_what_cannot_work(c: Any) -> None:
@@ -169,7 +181,11 @@ def _lane_patterns(controller: Any) -> list[str] | None:
 
 
 def _pattern(text: str) -> str:
-    """Return the regular expression, as both databases read it, of a group's key or of a glob of keys."""
-    if is_key(text):  # the brackets of an IPv6 address are no choice of letters
-        return f"^{re.escape(text)}$"
-    return translate(text).replace("(?s:", "^(?:").replace(r")\Z", ")$").replace(r")\z", ")$")
+    """Return the regular expression, as both databases read it, of a group's key or of a glob of keys.
+
+    Only `*` and `?` are special: the brackets of an IPv6 address are no choice of letters. Raises BadInput for what no
+    key can look like.
+    """
+    if not is_key(text.replace("*", "x").replace("?", "x")):
+        raise BadInput(f"-Q {LANE_PREFIX}{text}: no lane can be called so (a key, or a glob with * and ?)")
+    return "^" + re.escape(text).replace(r"\*", ".*").replace(r"\?", ".") + "$"

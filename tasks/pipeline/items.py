@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from tasks.pipeline.adapters.base import Item
 from tasks.pipeline.extract import hash_of
+from tasks.pipeline.place import article_kept, article_restored
 from tasks.pipeline.ports import Article, Gate, Journal
 from tasks.pipeline.reader import Reader, ReadItem, Unread
 from tasks.pipeline.target import CrawlResult, TargetSpec
@@ -28,6 +30,18 @@ class Items:
         #: an article whose body is another's, until the next answer tells a copy from a block page
         self._held: Article | None = None
 
+    def document(self, urls: Collection[str]) -> dict[str, Any]:
+        """Return the JSON-able form of what is done with of the items `urls` (see `tasks.pipeline.place`)."""
+        return {"handled": sorted(self._handled.intersection(urls)), "settled": sorted(self._settled.intersection(urls)),
+                "held": None if self._held is None else article_kept(self._held)}
+
+    def recall(self, place: Mapping[str, Any]) -> None:
+        """Go on where an earlier attempt was parked."""
+        self._handled.update(place.get("handled", ()))
+        self._settled.update(place.get("settled", ()))
+        held = place.get("held")
+        self._held = None if held is None else article_restored(held)
+
     def walk(self, items: Sequence[Item], source: str) -> bool:
         """Handle the items of a page; tells whether all of them lay behind the frontier (rule P2).
 
@@ -35,15 +49,17 @@ class Items:
         """
         urls = [item.url for item in items]
         known, behind = self._journal.known(urls), self._journal.behind(urls)
+        own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
         for item in items:
-            self._gate.stop_point()
-            if item.url in self._handled:
+            is_done = item.url in self._handled
+            self._gate.stop_point(sends=not is_done and item.url not in known and self._reader.scope.covers(item.url))
+            if is_done:
                 continue
-            self._handled.add(item.url)
-            if item.url in known:
-                self._progress.items_known += 1
-            else:
+            if item.url not in known:
                 self._take(item, source)
+            elif item.url not in own:
+                self._progress.items_known += 1
+            self._handled.add(item.url)
         self._release()
         counting = [item.url for item in items if not item.pinned and item.url not in self._settled]
         return bool(counting) and all(url in behind for url in counting)

@@ -30,6 +30,11 @@ class FetchedPage:
     received: int = 0
 
     @property
+    def is_success(self) -> bool:
+        """Whether the status says that this is the content that was asked for."""
+        return 200 <= self.status < 300
+
+    @property
     def content_type(self) -> str:
         """The media type and its parameters as the server named them."""
         return self.headers.get("content-type", "")

@@ -37,9 +37,9 @@ class Gate(Protocol):
     """What stands between the crawl and the wire (rules R8, J6)."""
 
     def before_request(self, host: str) -> float:
-        """Wait until the group's next request is due and return the gap that was required, in seconds.
+        """Wait, however long, until the group's next request is due; returns the gap that was required, in seconds.
 
-        Raises Parked, Cancelled, StaleClaim or JobDeadlineExceeded if the attempt is to stop.
+        Raises Parked (never "parked"), Cancelled, StaleClaim or JobDeadlineExceeded if the attempt is to stop.
         """
 
     def check(self) -> None:
@@ -51,8 +51,12 @@ class Gate(Protocol):
     def require_delay(self, host: str, seconds: float) -> None:
         """Hold `seconds` as a lower bound of the gap from now on: robots.txt of `host` asks for it (rule P4)."""
 
-    def stop_point(self) -> None:
-        """Raise Parked, Cancelled, JobDeadlineExceeded or StaleClaim if the attempt was asked to stop."""
+    def stop_point(self, *, sends: bool = True) -> None:
+        """Raise Parked, Cancelled, JobDeadlineExceeded or StaleClaim if the attempt was asked to stop.
+
+        It stands before each list page and each item; `sends`: a request comes next. Then it is also the only place
+        that raises Parked("parked") because that request is due too late to wait for in the slot (rule R6).
+        """
 
 
 @dataclass(frozen=True)
@@ -78,21 +82,30 @@ class Article:
 
 @dataclass(frozen=True)
 class RobotsCopy:
-    """What robots.txt of a host answered: `decision` is ``rules`` (obey `text`) or ``allow_all``."""
+    """What robots.txt of a host answered: `decision` is ``rules`` (obey `text`), ``allow_all`` or ``not_now``.
+
+    A ``not_now`` has the reason as its text, and the server's own wish for a wait in `wait_sec`. `age_sec` is how long
+    ago the answer came, by the clock of whoever keeps it.
+    """
 
     host: str
     status: int
     text: str
-    fetched_at: datetime
     decision: str
+    age_sec: float = 0.0
+    wait_sec: float = 0.0
 
 
 @dataclass
 class Progress:
-    """How far a crawl is; absolute totals of this attempt, so that writing it twice changes nothing (rule J12)."""
+    """How far a crawl is; absolute totals of this attempt, so that writing it twice changes nothing (rule J12).
+
+    `current_page` counts from the beginning of the list, `pages` what this attempt has read.
+    """
 
     current_page: int = 0
     pages_total: int | None = None
+    pages: int = 0
     items_new: int = 0
     items_known: int = 0
     items_failed: int = 0
@@ -111,8 +124,8 @@ class Progress:
         items = self.items_new + self.items_known + self.items_failed + self.items_external
         done, total = self.current_page, self.pages_total
         eta = None
-        if total is not None and done > 0:
-            eta = round(elapsed_sec / done * max(0, total - done), 1)
+        if total is not None and self.pages > 0:
+            eta = round(elapsed_sec / self.pages * max(0, total - done), 1)
         return {
             "page": done, "pages_total": total, "items_new": self.items_new, "items_known": self.items_known,
             "items_failed": self.items_failed, "items_external": self.items_external, "bytes": self.bytes,
@@ -130,6 +143,11 @@ class Journal(Protocol):
     def known(self, urls: Sequence[str]) -> set[str]:
         """Return those of the canonical URLs that are stored with a body or as external."""
 
+    def own(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the URLs (known, not behind the frontier, in the list's order, each asked about once a walk)
+        that earlier attempts of this very job have stored and counted: they are not counted as known as well.
+        """
+
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier: stored by a crawl that ended complete (rule P2)."""
 
@@ -142,8 +160,8 @@ class Journal(Protocol):
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         """Commit that an item could not be read; it does not become known."""
 
-    def page_opened(self, opened: dict[str, Any]) -> None:
-        """Take a list page whose items come next; only an attempt that is parked among them stores it."""
+    def stopped(self, place: dict[str, Any]) -> None:
+        """Take where exactly the walk stops, in front of a Parked that comes next (see `tasks.pipeline.place`)."""
 
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
         """Set the checkpoint: `page` was walked whole, `state` is what the adapter needs to go on behind it."""

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from config.clock import now
-from config.errors import Evidence, HostCooldown, PermanentJobError
-from tasks.pipeline import retry_after
+from config.errors import PermanentJobError
 from tasks.pipeline.adapters.base import Adapter, ArticleParts, Item, ListPage, WrongShape
 from tasks.pipeline.extract import normalise
 from tasks.pipeline.fetcher import Fetcher, FetchFailed
+from tasks.pipeline.firewall import Firewall
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.ports import Gate, Journal
 from tasks.pipeline.robots import HostUnreachable, Robots
 from tasks.pipeline.target import TargetSpec
 from tasks.pipeline.urls import host_key
-from tasks.pipeline.waf import Memory, Seen, Sign, Verdict, judge
 
 TRIES = 3
-_EVIDENCE_CHARS = 2_000
 #: a later try may succeed
 _TRANSIENT = frozenset({"timeout", "reset", "unreachable", "truncated", "malformed", "undecodable"})
 #: so much of a row's title must stand on the article's page
@@ -63,9 +59,8 @@ class Reader:
         self._spec, self._adapter, self._options = spec, adapter, options
         self._fetcher, self._journal = fetcher, journal
         self.scope = spec.scope
-        self.robots = Robots(fetcher, journal, gate, self.scope, spec.user_agent)
-        self._memory = Memory(lone_403_is_weak=journal.is_lone_403_weak())
-        self._bodies: dict[str, str] = {}
+        self.firewall = Firewall(spec, lone_403_is_weak=journal.is_lone_403_weak())
+        self.robots = Robots(fetcher, journal, gate, spec, self.firewall)
         #: bytes received, over all pages and tries
         self.received = 0
 
@@ -91,14 +86,14 @@ class Reader:
         if page.stopped:
             raise Unread(f"redirects to {page.location} ({page.stopped})", status=page.status)
         listing, trouble = None, ""
-        if _is_content(page.status):
+        if page.is_success:
             try:
                 listing = self._adapter.parse_list(page, self._options)
             except WrongShape as error:
                 trouble = f"wrong shape: {error}"
             except Exception as error:
                 trouble = _stumbled(error)
-        verdict = self._judge(page, has_expected=listing is not None and bool(listing.items))
+        verdict = self.firewall.judge(page, has_expected=listing is not None and bool(listing.items))
         if verdict is None and listing is not None and not page.body.strip():
             listing, trouble = None, "wrong shape: an empty body"
         if verdict is None and listing is not None:
@@ -116,20 +111,20 @@ class Reader:
             self._journal.mark_forbidden(item.url)
             raise Unread("forbidden: 403 again while its list page answers", settled=True, status=403)
         parts, trouble = self._parse(page, item)
-        verdict = self._judge(page, has_expected=_has_expected(page, item, parts), twin_of=item.url)
+        verdict = self.firewall.judge(page, has_expected=_has_expected(page, item, parts), is_article=True)
         is_twin = verdict is not None and verdict.rule == "twin_body"
         if verdict is not None and not is_twin:
             raise Unread(f"status {page.status}, {verdict.rule}", again=page.status != 403, status=page.status)
         if page.status in (404, 410):
             raise Unread(f"gone: status {page.status}", settled=True, status=page.status)
-        if not _is_content(page.status):
+        if not page.is_success:
             raise Unread(f"status {page.status}", again=page.status >= 500, status=page.status)
         if parts is None:
             raise Unread(trouble, settled=trouble.startswith("not a page"), status=page.status)
         return ReadItem(page, parts, is_twin)
 
     def _parse(self, page: FetchedPage, item: Item) -> tuple[ArticleParts | None, str]:
-        if not _is_content(page.status):
+        if not page.is_success:
             return None, ""
         if page.body and not page.is_markup and "json" not in page.content_type:
             return None, f"not a page but {page.content_type or 'something without a type'}"
@@ -145,44 +140,15 @@ class Reader:
         try:
             page = self._fetcher.fetch(url, scope=self.scope, headers=self._spec.headers, inspect=self._inspect)
         except FetchFailed as error:
-            self._judge_failure(error)
+            self.firewall.judge_failure(error)
             raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error
         self.received += page.received
         return page
 
     def _inspect(self, hop: FetchedPage) -> str:
         """Judge a redirect before it is followed, and ask robots.txt about where it leads."""
-        seen = _seen(hop, has_expected=False)
-        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
-        if verdict is not None and verdict.is_block:
-            raise HostCooldown(_evidence(verdict, hop), _wait(hop))
+        self.firewall.judge_hop(hop)
         return "" if self.allowed(hop.location) else "robots"
-
-    def _judge(self, page: FetchedPage, has_expected: bool, twin_of: str = "") -> Verdict | None:
-        seen = _seen(page, has_expected)
-        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
-        if verdict is None and twin_of and _is_content(page.status) and self._is_twin(page):
-            seen = _seen(page, has_expected, sign="twin")
-            verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
-        self._memory = self._memory.after(seen, verdict)
-        if verdict is not None and verdict.is_block:
-            raise HostCooldown(_evidence(verdict, page), _wait(page))
-        return verdict
-
-    def _judge_failure(self, error: FetchFailed) -> None:
-        sign: Sign = "loop" if error.kind == "loop" else "reset"
-        if error.kind not in ("loop", "reset"):
-            return
-        hop = error.page or FetchedPage(error.url, error.url, 0, {}, b"")
-        seen = Seen(error.url, host_key(hop.final_url), hop.status or None, hop.headers, hop.cookies, sign=sign)
-        verdict = judge(seen, self._memory, self._spec.waf_off, self._spec.waf_extra)
-        self._memory = self._memory.after(seen, verdict)
-        if verdict is not None and verdict.is_block:
-            raise HostCooldown(_evidence(verdict, hop), _wait(hop)) from error
-
-    def _is_twin(self, page: FetchedPage) -> bool:
-        first = self._bodies.setdefault(hashlib.sha256(page.body).hexdigest(), page.final_url)
-        return first != page.final_url
 
 
 def _tries(once: Callable[[], T]) -> T:
@@ -201,13 +167,9 @@ def _stumbled(error: Exception) -> str:
     return f"the adapter failed: {type(error).__name__}: {error}"[:500]
 
 
-def _is_content(status: int) -> bool:
-    return 200 <= status < 300
-
-
 def _may_pass(status: int) -> bool:
     """Tell whether a list page with this answer may be itself on the next try: errors of the server, wrong shapes."""
-    return status >= 500 or _is_content(status)
+    return status >= 500 or 200 <= status < 300
 
 
 def _has_expected(page: FetchedPage, item: Item, parts: ArticleParts | None) -> bool:
@@ -218,22 +180,3 @@ def _has_expected(page: FetchedPage, item: Item, parts: ArticleParts | None) -> 
         return parts.found
     title = "".join(normalise(item.title).rstrip(".…").split())[:_TITLE_CHARS]
     return bool(title) and title in "".join(page.text.split())
-
-
-def _seen(page: FetchedPage, has_expected: bool, sign: Sign = "response") -> Seen:
-    return Seen(
-        url=page.final_url, host=host_key(page.final_url), status=page.status, headers=page.headers,
-        cookies=page.cookies, body=page.text, location=page.location, has_expected=has_expected, sign=sign,
-    )
-
-
-def _evidence(verdict: Verdict, page: FetchedPage) -> Evidence:
-    return Evidence(
-        kind=verdict.kind, status=page.status or None, url=page.url, signs=verdict.signs, headers=dict(page.headers),
-        body=page.text[:_EVIDENCE_CHARS], hops=(*page.hops, page.final_url) if page.hops else (),
-        retry_after_raw=page.headers.get("retry-after"),
-    )
-
-
-def _wait(page: FetchedPage) -> float | None:
-    return retry_after.parse(page.headers.get("retry-after"), page.headers.get("date"), now())

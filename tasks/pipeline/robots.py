@@ -1,24 +1,26 @@
-"""robots.txt by RFC 9309 (rule P4): refusals mean "no rules", failures mean "not now"."""
+"""robots.txt by RFC 9309 (rule P4): refusals mean "no rules", failures mean "not now".
+
+"Not now" is stored like an answer: while it holds, no other target of the host asks again.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from protego import Protego
 
-from config.clock import now
 from config.errors import Parked
 from tasks.pipeline.fetcher import Fetcher, FetchFailed
+from tasks.pipeline.firewall import Firewall, wait_asked
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.ports import Gate, Journal, RobotsCopy
-from tasks.pipeline.urls import Scope, host_key
+from tasks.pipeline.target import TargetSpec
+from tasks.pipeline.urls import host_key
 
-MAX_AGE = timedelta(days=1)
+MAX_AGE_SEC = 86_400.0
 MAX_BYTES = 500 * 1024
 MAX_DELAY_SEC = 300.0
-AGAIN_SEC = 1800.0
 
 
 class HostUnreachable(Exception):
@@ -28,9 +30,12 @@ class HostUnreachable(Exception):
 class Robots:
     """What the hosts of one crawl allow; each host's file is read once a crawl and at most once a day."""
 
-    def __init__(self, fetcher: Fetcher, journal: Journal, gate: Gate, scope: Scope, user_agent: str) -> None:
-        self._fetcher, self._journal, self._gate, self._scope = fetcher, journal, gate, scope
-        self._agent = product_token(user_agent)
+    def __init__(
+        self, fetcher: Fetcher, journal: Journal, gate: Gate, spec: TargetSpec, firewall: Firewall
+    ) -> None:
+        self._fetcher, self._journal, self._gate, self._firewall = fetcher, journal, gate, firewall
+        self._scope, self._again_sec = spec.scope, spec.robots_retry_sec
+        self._agent = product_token(spec.user_agent)
         self._rules: dict[str, Any] = {}
         #: host → what was decided and why, for the crawl's record
         self.decisions: dict[str, str] = {}
@@ -38,7 +43,8 @@ class Robots:
     def allowed(self, url: str) -> bool:
         """Tell whether robots.txt lets us fetch `url`; asks the host if need be.
 
-        Raises Parked("robots_unreachable") if the host answers 5xx, 429 or not at all, and whatever the gate raises.
+        Raises Parked("robots_unreachable") if the host answers 5xx, 429 or not in time, or did so a while ago;
+        HostCooldown at a block, HostUnreachable if nobody is there, and whatever the gate raises.
         """
         host = host_key(url)
         if host not in self._rules:
@@ -48,9 +54,13 @@ class Robots:
 
     def _learn(self, host: str, url: str) -> None:
         copy = self._journal.robots(host)
-        if copy is None or not timedelta(0) <= now() - copy.fetched_at < MAX_AGE:
+        if copy is None or not 0 <= copy.age_sec < self._holds_sec(copy):
             copy = self._ask(host, url)
             self._journal.keep_robots(copy)
+        if copy.decision == "not_now":
+            self.decisions[host] = f"not now: {copy.text}"
+            raise Parked("robots_unreachable", self._holds_sec(copy) - copy.age_sec,
+                         f"robots.txt of {host}: {copy.text}")
         self.decisions[host] = f"{copy.status} {copy.decision}"
         rules = Protego.parse(copy.text) if copy.decision == "rules" else None
         self._rules[host] = rules
@@ -58,25 +68,32 @@ class Robots:
         if delay is not None and delay > 0:
             self._gate.require_delay(host, min(float(delay), MAX_DELAY_SEC))
 
+    def _holds_sec(self, copy: RobotsCopy) -> float:
+        """Return for how long a copy holds: a server that asks for a longer wait than ours gets it."""
+        return max(self._again_sec, copy.wait_sec) if copy.decision == "not_now" else MAX_AGE_SEC
+
     def _ask(self, host: str, url: str) -> RobotsCopy:
         address = f"{urlsplit(url).scheme}://{host}/robots.txt"
         try:
-            page = self._fetcher.fetch(address, scope=self._scope, max_bytes=MAX_BYTES, cut=True)
+            page = self._fetcher.fetch(address, scope=self._scope, max_bytes=MAX_BYTES, cut=True, inspect=self._inspect)
         except FetchFailed as error:
+            if error.kind == "loop":
+                self._firewall.judge_failure(error)
             if error.kind in ("redirects", "loop", "private"):
-                return RobotsCopy(host, 0, "", now(), "allow_all")
+                return RobotsCopy(host, 0, "", "allow_all")
             if error.kind == "unreachable":
                 raise HostUnreachable(f"robots.txt of {host}: {error}") from error
-            raise self._not_now(host, str(error)) from error
+            return RobotsCopy(host, 0, str(error)[:500], "not_now")
+        self._firewall.judge_robots(page)
         if page.status == 429 or page.status >= 500:
-            raise self._not_now(host, f"status {page.status}")
-        if not 200 <= page.status < 300:
-            return RobotsCopy(host, page.status, "", now(), "allow_all")
-        return RobotsCopy(host, page.status, _text(page), now(), "rules")
+            return RobotsCopy(host, page.status, f"status {page.status}", "not_now", wait_sec=wait_asked(page) or 0.0)
+        if not page.is_success:
+            return RobotsCopy(host, page.status, "", "allow_all")
+        return RobotsCopy(host, page.status, _text(page), "rules")
 
-    def _not_now(self, host: str, why: str) -> Parked:
-        self.decisions[host] = f"not now: {why}"
-        return Parked("robots_unreachable", AGAIN_SEC, f"robots.txt of {host}: {why}")
+    def _inspect(self, hop: FetchedPage) -> str:
+        self._firewall.judge_robots(hop)
+        return ""
 
 
 def _text(page: FetchedPage) -> str:

@@ -22,7 +22,8 @@ class TargetSpec:
 
     `group_hosts` are host keys of the group (``www.example.org``, ``127.0.0.1:8080``) and globs of its rules;
     `allowed_hosts` the target's own addition (rule P3). `own_addresses` are private IP addresses of the site.
-    `waf_off` names rules of `tasks.pipeline.waf` to do without, `waf_extra` are the site's own.
+    `waf_off` names rules of `tasks.pipeline.waf` to do without, `waf_extra` are the site's own. `robots_retry_sec` is
+    how long a robots.txt that could not be had is left alone.
     """
 
     target_code: str
@@ -38,6 +39,7 @@ class TargetSpec:
     own_addresses: frozenset[str] = frozenset()
     waf_off: frozenset[str] = frozenset()
     waf_extra: tuple[Rule, ...] = ()
+    robots_retry_sec: float = 1800.0
 
     @property
     def scope(self) -> Scope:
@@ -49,14 +51,15 @@ class TargetSpec:
 class StartPoint:
     """Where a walk begins: behind page `after_page` (0: from the beginning), with that checkpoint's adapter state.
 
-    `force` walks every page, whatever the frontier says (rule J11). `opened` is the page behind it, if an earlier
-    attempt was parked in the middle of it (see `tasks.pipeline.opened`).
+    `force` walks every page, whatever the frontier says (rule J11). `place` is where an earlier attempt was parked, if
+    it was (see `tasks.pipeline.place`). `counts` are the job's totals as they stood there: the journal's business.
     """
 
     after_page: int = 0
     state: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
-    opened: Mapping[str, Any] | None = None
+    place: Mapping[str, Any] | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass

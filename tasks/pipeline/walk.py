@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from config.errors import PermanentJobError
+from config.errors import Parked, PermanentJobError
 from tasks.pipeline.adapters import find
 from tasks.pipeline.adapters.base import Adapter, Item, ListPage
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.items import Items
-from tasks.pipeline.opened import kept, restored
+from tasks.pipeline.place import OpenPage
 from tasks.pipeline.ports import Gate, Journal
 from tasks.pipeline.reader import Reader, Unread
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
@@ -49,32 +49,66 @@ class _Walk:
         self._result = CrawlResult(last_completed_page=start.after_page)
         self._progress = self._result.progress
         self._items = Items(spec, reader, journal, gate, self._result)
-        self._fingerprints = {str(start.state["fingerprint"])} if start.state.get("fingerprint") else set()
-        self._frame = frozenset(str(mark) for mark in start.state.get("frame", ()))
+        self._fingerprints: set[str] = set()
+        self._frame: frozenset[str] = frozenset()
         self._visited: set[str] = set()
-        self._before = ""
-        self._rows = 0
+        #: the URL of the page before; rows and number of the pages that were walked whole, by earlier attempts too
+        self._before, self._rows, self._pages = "", 0, 0
         self._total: int | None = None
+        self._opened: OpenPage | None = None
 
     def run(self) -> CrawlResult:
-        page, state = self._start.after_page + 1, dict(self._start.state)
+        page, state, place = self._start.after_page + 1, dict(self._start.state), dict(self._start.place or {})
         if page > 1 and self._adapter.list_url(page, self._options, state) is None:
             # No link to the page behind the checkpoint is known: only the beginning leads there.
-            page, state, self._result.last_completed_page = 1, {}, 0
+            page, state, place, self._result.last_completed_page = 1, {}, {}, 0
+        self._recall(state, place)
         self._progress.step("prepare", "done")
         self._progress.step("list", "running")
         self._progress.step("items", "running")
-        while (following := self._page(page, state)) is not None:
-            page, state = page + 1, following
+        try:
+            while (following := self._page(page, state)) is not None:
+                page, state = page + 1, following
+        except Parked:
+            self._journal.stopped(self._place())
+            raise
         for step in ("list", "items"):
             self._progress.step(step, "failed" if self._result.outcome == "partial" else "done")
         self._progress.step("finish", "done")
         self._result.robots = dict(self._reader.robots.decisions)
         return self._result
 
+    def _recall(self, state: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+        """Go on with what a checkpoint, or the place of a parked attempt, holds of the walk so far."""
+        if state.get("fingerprint"):
+            self._fingerprints.add(str(state["fingerprint"]))
+        self._frame = frozenset(str(mark) for mark in state.get("frame", ()))
+        walked = place.get("walk") or state.get("walk") or {}
+        self._result.outcome = walked.get("outcome", "complete")
+        self._result.reasons = list(walked.get("reasons", ()))
+        self._before, self._rows = walked.get("before", ""), walked.get("rows", 0)
+        self._pages, self._total = walked.get("pages", 0), walked.get("total")
+        self._progress.pages_total = walked.get("pages_total")
+        self._items.recall(place)
+        self._reader.firewall.recall(place.get("firewall") or {})
+        self._opened = OpenPage.restored(place["opened"]) if place.get("opened") else None
+
+    def _walked(self) -> dict[str, Any]:
+        """Return the JSON-able form of what an attempt that goes on has to know of the walk so far."""
+        return {"outcome": self._result.outcome, "reasons": list(self._result.reasons), "before": self._before,
+                "rows": self._rows, "pages": self._pages, "total": self._total,
+                "pages_total": self._progress.pages_total}
+
+    def _place(self) -> dict[str, Any]:
+        """Return where the walk is (see `tasks.pipeline.place`)."""
+        opened = self._opened
+        return {"walk": self._walked(), "opened": opened.document() if opened else None,
+                "firewall": self._reader.firewall.document(), **self._items.document(opened.urls if opened else ())}
+
     def _page(self, page: int, state: Mapping[str, Any]) -> dict[str, Any] | None:
         """Walk one list page; returns the next one's state, None at the end of the walk."""
-        self._gate.stop_point()
+        is_open = self._opened is not None and self._opened.page == page
+        self._gate.stop_point(sends=not is_open)
         address = self._adapter.list_url(page, self._options, state)
         if address is None:
             return None
@@ -82,42 +116,59 @@ class _Walk:
             url = canonical(address, self._spec.base_url)
         except ValueError as error:
             raise PermanentJobError(f"list page {page} of {self._spec.target_code}: {error}") from error
-        read = self._opened(page) or self._read(page, url)
+        if not is_open:
+            self._opened = self._open(page, url, is_promised=bool(state.get("next")))
+        opened = self._opened
+        if opened is None:
+            return None
+        listing, fingerprint = opened.listing, _fingerprint(opened.listing.items)
+        self._fingerprints.add(fingerprint)
+        self._visited.update((url, opened.source))
+        self._frame = self._frame or listing.frame
+        self._count(page, listing)
+        if opened.moved:
+            self._items.walk(opened.moved, opened.moved_from)
+        is_behind = self._items.walk(listing.items, opened.source)
+        self._before = url
+        return self._close(page, listing, is_behind, fingerprint)
+
+    def _open(self, page: int, url: str, *, is_promised: bool) -> OpenPage | None:
+        """Read a list page; None at the end of the list, or if it stays unread, which the result then says."""
+        read = self._read(page, url, is_promised)
         if read is None:
             return None
         source, listing = read
         if not listing.items:
             self._end_at_empty(page, listing)
             return None
-        fingerprint = _fingerprint(listing.items)
-        if fingerprint in self._fingerprints:
+        if _fingerprint(listing.items) in self._fingerprints:
             return None
-        self._fingerprints.add(fingerprint)
-        self._visited.update((url, source))
-        self._frame = self._frame or listing.frame
-        self._look_back(listing)
-        self._before = url
-        self._count(page, listing)
-        self._journal.page_opened(kept(page, source, listing))
-        is_behind = self._items.walk(listing.items, source)
-        following = {"next": listing.next_url, "fingerprint": fingerprint, "frame": sorted(self._frame)[:_MOST_MARKS]}
+        self._progress.pages += 1
+        moved_from, moved = self._look_back(listing)
+        return OpenPage(page, source, listing, moved, moved_from)
+
+    def _close(self, page: int, listing: ListPage, is_behind: bool, fingerprint: str) -> dict[str, Any] | None:
+        """Set the checkpoint behind a page; returns the next one's state, None at the end of the walk."""
+        self._rows += len(listing.items)
+        self._pages += 1
+        self._opened = None
+        following = {"next": listing.next_url, "fingerprint": fingerprint, "frame": sorted(self._frame)[:_MOST_MARKS],
+                     "walk": self._walked()}
         self._journal.page_done(page, following, self._progress)
         self._result.pages += 1
         self._result.last_completed_page = page
         return None if self._ends(page, listing, is_behind) else following
 
-    def _opened(self, page: int) -> tuple[str, ListPage] | None:
-        """Return the page that an earlier attempt was parked in the middle of, if this is it."""
-        opened = self._start.opened
-        return restored(opened) if opened is not None and opened.get("page") == page else None
+    def _read(self, page: int, url: str, is_promised: bool) -> tuple[str, ListPage] | None:
+        """Read a list page; None if there is none or it stays unread, which the result then says.
 
-    def _read(self, page: int, url: str) -> tuple[str, ListPage] | None:
-        """Read a list page; None if there is none or it stays unread, which the result then says."""
+        A page that a link led to was promised: if it is not there, that is no end of the list.
+        """
         try:
             fetched, listing = self._reader.list_page(url)
             return fetched.final_url, listing
         except Unread as unread:
-            if page > 1 and unread.status in (404, 410):
+            if page > 1 and unread.status in (404, 410) and not is_promised:
                 self._end_of_rows()
             else:
                 self._result.lower("partial", f"list page {page} could not be read: {unread.reason}")
@@ -125,19 +176,23 @@ class _Walk:
         finally:
             self._progress.bytes = self._reader.received
 
-    def _look_back(self, listing: ListPage) -> None:
-        """Read the page before once more if rows went away meanwhile: the first of this page moved to it (rule P2)."""
+    def _look_back(self, listing: ListPage) -> tuple[str, tuple[Item, ...]]:
+        """Read the page before once more if rows went away meanwhile: the first of this page moved to it (rule P2).
+
+        Returns where it was read from and its rows.
+        """
         if listing.total is None or self._total is None or listing.total >= self._total or not self._before:
-            return
+            return "", ()
         try:
             fetched, again = self._reader.list_page(self._before)
         except Unread as unread:
             self._result.lower("partial", f"rows moved to a page that could not be read again: {unread.reason}")
-            return
-        self._items.walk(again.items, fetched.final_url)
+            return "", ()
+        finally:
+            self._progress.bytes = self._reader.received
+        return fetched.final_url, again.items
 
     def _count(self, page: int, listing: ListPage) -> None:
-        self._rows += len(listing.items)
         self._total = listing.total if listing.total is not None else self._total
         self._progress.current_page = page
         if listing.pages_total is not None:
@@ -175,7 +230,7 @@ class _Walk:
 
     def _end_of_rows(self) -> None:
         """The list ends by an empty page or a 404; it is only a window if it had promised more rows."""
-        if self._is_short(slack=max(1, self._rows // max(1, self._result.pages))):
+        if self._is_short(slack=max(1, self._rows // max(1, self._pages))):
             self._result.lower("truncated", f"the list ended after {self._rows} of {self._total} rows")
 
     def _is_short(self, slack: int) -> bool:
@@ -186,7 +241,7 @@ class _Walk:
         return self._is_whole_walk() and self._total is not None and self._rows >= self._total
 
     def _is_whole_walk(self) -> bool:
-        return self._result.last_completed_page == self._result.pages
+        return self._result.last_completed_page == self._pages
 
 
 def _fingerprint(items: tuple[Item, ...]) -> str:

@@ -6,13 +6,14 @@ import pytest
 
 from config import clock
 from console.demo import Site
+from routing.kinds import register
 from tests.support.figures import figure
 from tests.support.fleet import fleet
 from tests.support.servers import ValkeyServer
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
 
 
 def test_a_broker_that_loses_its_memory_loses_no_job(store: Store, workers: Workers, valkey: ValkeyServer) -> None:
@@ -38,6 +39,7 @@ def test_a_broker_that_loses_its_memory_loses_no_job(store: Store, workers: Work
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_body_that_leaves_without_a_word_is_recovered(store: Store, workers: Workers, pool: str) -> None:
     """J8: in the threads pool no hook of Celery reports it; the job is recovered at once and not lost."""
+    register("exits", "odd.exits")
     workers.start("one", app="tests.support.odd_tasks", pool=pool)
     with fleet(store):
         before = clock.monotonic()

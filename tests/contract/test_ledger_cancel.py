@@ -94,3 +94,17 @@ def test_a_stop_request_does_not_outlive_its_attempt(bench: Bench) -> None:
     bench.ledger.cancel(started.claim.job_id)
     bench.settle(started, ValueError("x"))
     assert bench.job(started.claim.job_id)["stop_requested"] is False
+
+
+def test_j10_asking_a_running_job_twice_answers_the_same(bench: Bench) -> None:
+    running = bench.begin("t2").claim.job_id
+    assert [bench.ledger.cancel(running).verdict for _ in range(2)] == ["flagged", "flagged"]
+
+
+def test_a_stop_of_one_worker_does_not_park_the_next_attempt(bench: Bench) -> None:
+    claim = bench.claim() if bench.submit("t1") else None
+    assert claim is not None
+    bench.ledger.park([claim.job_id], "boot-w")
+    bench.ledger.hand_back(claim.job_id, claim.attempt, "g1")
+    again = bench.claim()
+    assert bench.ledger.pulse(again.job_id, again.attempt).park_requested is False

@@ -51,16 +51,34 @@ def test_r5_a_lane_goes_on_at_once_with_its_next_job_if_no_other_group_is_ready(
     assert bench.start(found).claim == found
 
 
-@pytest.mark.parametrize("folded", [True, False])
-def test_r5_a_lane_does_not_go_on_at_once_if_another_group_may_be_ready(bench: Bench, folded: bool) -> None:
+def test_r5_the_slot_goes_on_with_the_group_that_has_been_ready_longest(bench: Bench) -> None:
     started = bench.begin("t1")
     for code in ("t1b", "t2"):
         bench.submit(code)
-    if folded:
-        bench.ledger.fold()
+    bench.ledger.fold()
+    bench.clock.advance(2)
+    following = bench.settle(started, take=TAKER).following
+    assert following is not None and following.group == "g2"
+    assert bench.start(following).claim == following
+    assert bench.claim().group == "g1", "the lane that has just had its turn comes next"
+
+
+def test_r5_nothing_is_taken_at_once_while_a_submit_waits_to_be_folded(bench: Bench) -> None:
+    started = bench.begin("t1")
+    for code in ("t1b", "t2"):
+        bench.submit(code)
     bench.clock.advance(2)
     assert bench.settle(started, take=TAKER).following is None
     assert bench.claim().group == "g2"
+
+
+def test_r7_the_slot_goes_on_only_with_lanes_that_its_worker_serves(bench: Bench) -> None:
+    started = bench.begin("t1")
+    bench.submit("t2")
+    bench.ledger.fold()
+    bench.clock.advance(2)
+    assert bench.settle(started, take=TAKER._replace(lanes=["^g1$"])).following is None
+    assert bench.claim(lanes=["^g2$"]).group == "g2"
 
 
 def test_r8_a_lane_whose_interval_is_not_over_does_not_go_on_at_once(bench: Bench) -> None:

@@ -271,3 +271,23 @@ def test_reaping_goes_on_from_the_oldest(bench: Bench) -> None:
     bench.clock.advance(55)
     assert [each.job_id for each in bench.reaper.reap()] == [old]
     assert {row["status"] for row in bench.rows(jobs)} == {"queued", "running"}
+
+
+def test_one_round_reaps_every_lost_attempt_however_many(bench: Bench) -> None:
+    seed(bench.db, {f"many{n}": {f"many{n}": [f"many{n}"]} for n in range(120)})
+    for number in range(120):
+        bench.submit(f"many{number}")
+    bench.ledger.fold()
+    for claim in bench.ledger.claim(200, "w", "b").claims:
+        bench.start(claim)
+    bench.clock.advance(61)
+    assert len(bench.reaper.reap()) == 120
+
+
+def test_r8_after_a_lost_attempt_the_next_targets_own_interval_counts_from_its_recorded_end(bench: Bench) -> None:
+    bench.begin("t1")
+    bench.clock.advance(61)
+    bench.reaper.reap()
+    assert bench.group()["last_response_at"] == START + timedelta(seconds=60)
+    bench.clock.advance(30)
+    assert bench.start(bench.claim()).since_response_sec == pytest.approx(31.0)

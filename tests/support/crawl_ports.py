@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from config.clock import monotonic, pause
+from config.errors import Parked
 from tasks.pipeline import (
     Article,
     CrawlResult,
@@ -61,9 +63,19 @@ class MemoryGate(Gate):
     def require_delay(self, host: str, seconds: float) -> None:
         self.delays[host] = seconds
 
-    def stop_point(self) -> None:
+    def stop_point(self, *, sends: bool = True) -> None:
         self.stop_points += 1
         self.stop()
+
+
+@dataclass
+class ParkingGate(MemoryGate):
+    """A gate whose interval is so long that an attempt is parked before the next thing that it would ask for."""
+
+    def stop_point(self, *, sends: bool = True) -> None:
+        super().stop_point(sends=sends)
+        if sends and self.records:
+            raise Parked("parked", delay_sec=60)
 
 
 @dataclass
@@ -78,6 +90,12 @@ class MemoryJournal(Journal):
     refused: set[str] = field(default_factory=set)
     marked: set[str] = field(default_factory=set)
     last: Progress | None = None
+    #: where the walk stopped last, as JSON keeps it; what earlier attempts of the job have stored
+    place: dict[str, Any] | None = None
+    stored: set[str] = field(default_factory=set)
+
+    def own(self, urls: Sequence[str]) -> set[str]:
+        return self.stored & set(urls)
 
     def known(self, urls: Sequence[str]) -> set[str]:
         return {url for url in urls if url in self.articles}
@@ -95,10 +113,11 @@ class MemoryJournal(Journal):
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
         self.failures[url], self.last = error, deepcopy(progress)
 
-    def page_opened(self, opened: dict[str, Any]) -> None:
-        self.opened = opened
+    def stopped(self, place: dict[str, Any]) -> None:
+        self.place = json.loads(json.dumps(place))
 
     def page_done(self, page: int, state: dict[str, Any], progress: Progress) -> None:
+        self.place, state = None, json.loads(json.dumps(state))
         self.pages.append((page, state))
         self.last = deepcopy(progress)
 
@@ -140,6 +159,22 @@ def walk(
     gate = gate or MemoryGate()
     with Fetcher(gate, user_agent=USER_AGENT, timeout_sec=timeout_sec, max_body_bytes=max_body_bytes) as fetcher:
         return crawl(spec, start or StartPoint(), fetcher, journal, gate)
+
+
+def walk_parked(
+    spec: TargetSpec, journal: MemoryJournal, *, most: int = 40, place: dict[str, Any] | None = None,
+    park: Callable[[], MemoryGate] = ParkingGate,
+) -> tuple[CrawlResult, int]:
+    """Walk a target with a gate that parks, attempt after attempt, until it ends; returns the result and their number."""
+    journal.place = place
+    for number in range(1, most + 1):
+        after, state = journal.pages[-1] if journal.pages else (0, {})
+        journal.stored = set(journal.articles)
+        try:
+            return walk(spec, journal, park(), StartPoint(after, state, place=journal.place)), number
+        except Parked:
+            continue
+    raise AssertionError(f"not over after {most} attempts")
 
 
 class Site(Server):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from config.errors import HostCooldown
 from tasks.pipeline import StartPoint
 from tests.support import misbehave
 from tests.support.crawl_ports import MemoryGate, MemoryJournal, Site, known, paged_site, rows, target, walk
@@ -136,6 +137,44 @@ def test_a_walk_by_links_goes_on_from_the_link_in_its_checkpoint(site: Site) -> 
     site.requests.clear()
     result = walk(spec, journal, start=StartPoint(number, state))
     assert (site.paths, result.last_completed_page) == (["/list/1?page=b", "/a/4"], 2)
+
+
+def test_a_page_that_a_link_promised_and_that_is_not_there_is_never_the_end(site: Site) -> None:
+    site.show(rows(1, 2))
+    site.routes["/list/1"] = page(list_html(rows(1, 2), '<a class="next" href="/list/2">下一页</a>'))
+    site.routes["/list/2"] = page("<h1>404</h1>", 404)
+    result = walk(target(site.url, list_url="/list/1", next="a.next"), MemoryJournal())
+    assert (result.outcome, result.pages) == ("partial", 1)
+    assert "list page 2 could not be read" in result.reasons[0]
+
+
+def test_an_outcome_that_was_lowered_stays_so_behind_the_checkpoint(site: Site) -> None:
+    site.show(rows(1, 2), rows(3, 4), rows(5, 6))
+    site.routes["/a/3"] = page("bad", 400)
+    site.routes["/list/3"] = sequence(page("slow down", 429), site.routes["/list/3"])
+    spec, journal = target(site.url), MemoryJournal()
+    with pytest.raises(HostCooldown):
+        walk(spec, journal)
+    number, state = journal.pages[-1]
+    result = walk(spec, journal, start=StartPoint(number, state))
+    assert (result.outcome, result.pages, result.last_completed_page) == ("partial", 1, 3)
+    assert result.reasons == [f"item could not be read: {site.url}/a/3: status 400"]
+
+
+def test_a_list_that_ends_long_before_its_total_is_truncated_behind_a_checkpoint_too(site: Site) -> None:
+    site.show(rows(1, 2), rows(3, 4), extra='<p class="total">共 1,204 条</p>')
+    spec, journal = target(site.url, total=".total"), MemoryJournal()
+    walk(spec, journal)
+    number, state = journal.pages[0]
+    result = walk(spec, journal, start=StartPoint(number, state))
+    assert (result.outcome, result.pages, result.progress.pages_total) == ("truncated", 1, 602)
+
+
+def test_a_walk_that_has_to_begin_anew_begins_with_a_clean_outcome(site: Site) -> None:
+    site.show(rows(1, 2))
+    state = {"walk": {"outcome": "partial", "reasons": ["an item"], "rows": 9, "pages": 3}}
+    result = walk(target(site.url, list_url="/list/1", next="a.next"), MemoryJournal(), start=StartPoint(3, state))
+    assert (result.outcome, result.reasons) == ("complete", [])
 
 
 def test_a_walk_by_links_without_a_link_in_its_checkpoint_begins_anew(site: Site) -> None:
