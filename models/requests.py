@@ -36,5 +36,7 @@ robots_copies = Table(
     Column("fetched_at", UtcDateTime, nullable=False),
     Column("status", Integer),
     Column("decision", String(40), nullable=False),
+    # for how long "not now" holds
+    Column("wait_sec", Float, nullable=False, server_default="0"),
     Column("body", Text, nullable=False, server_default=""),
 )

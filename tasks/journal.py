@@ -142,14 +142,13 @@ class CrawlJournal:
         row = self._ask(lambda conn: crawling.robots_copy(conn, host))
         if row is None:
             return None
-        wait, text = _wait_and_reason(row.body) if row.decision == "not_now" else (0.0, row.body)
-        return RobotsCopy(row.host, row.status or 0, text, row.decision, age_sec=row.age_sec, wait_sec=wait)
+        return RobotsCopy(
+            row.host, row.status or 0, row.body, row.decision, age_sec=row.age_sec, wait_sec=row.wait_sec)
 
     def keep_robots(self, copy: RobotsCopy) -> None:
         """Commit what robots.txt of a host answered."""
-        # the row has no column for the wait that a server asked for, and a refusal no body that counts
-        body = f"{copy.wait_sec:g} {copy.text}" if copy.decision == "not_now" else copy.text
-        row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "body": body}
+        row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "wait_sec": copy.wait_sec,
+               "body": copy.text}
         self._commit(self.progress, robots=(row,))
 
     def forbidden(self, url: str) -> bool:
@@ -238,8 +237,3 @@ def _totals_before(progress: dict[str, Any] | None, counts: Mapping[str, int]) -
     found = {name: int((progress or {}).get(name) or 0) for name in (*_STORED, "bytes")}
     since = sum(found[name] - int(counts.get(name) or 0) for name in _STORED)
     return found | {name: int(counts.get(name) or 0) for name in _COUNTED_AGAIN}, max(0, since)
-
-
-def _wait_and_reason(body: str) -> tuple[float, str]:
-    wait, _, reason = body.partition(" ")
-    return float(wait), reason

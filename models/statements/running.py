@@ -182,11 +182,11 @@ def upsert_failed_item(conn: Connection, row: dict[str, Any]) -> None:
 
 
 def keep_robots(conn: Connection, row: dict[str, Any]) -> None:
-    """Keep the copy of a host's robots.txt; `row` holds host, status, decision and body."""
+    """Keep the copy of a host's robots.txt; `row` holds every column but the time."""
     statement = _insert(conn, robots_copies).values(**row, fetched_at=db_now())
     conn.execute(statement.on_conflict_do_update(
         index_elements=["host"], set_={name: statement.excluded[name] for name in
-                                       ("fetched_at", "status", "decision", "body")}))
+                                       ("fetched_at", "status", "decision", "wait_sec", "body")}))
 
 
 def forget_failed_items(target_code: str, urls: list[str]) -> Any:

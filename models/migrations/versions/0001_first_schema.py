@@ -223,7 +223,7 @@ def _requests() -> None:
     op.create_table(
         "robots_copies",
         must("host", sa.String(300)), must("fetched_at", MOMENT), may("status", INT),
-        must("decision", sa.String(40)), must("body", TEXT, ""),
+        must("decision", sa.String(40)), must("wait_sec", FLOAT, "0"), must("body", TEXT, ""),
         sa.PrimaryKeyConstraint("host", name=op.f("pk_robots_copies")),
     )
 
