@@ -9,8 +9,8 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-#: how long the end of a job may take to become visible to another transaction
-COMMIT_SEC = 0.02
+#: what lies closer together cannot be told apart by two transactions that decide side by side
+SAME_SEC = 0.02
 
 
 @dataclass(frozen=True)
@@ -62,24 +62,26 @@ def measure(stamps: list[tuple[str, int, int]]) -> Measured:
 def spread(attempts: list[tuple[str, float, float]]) -> int:
     """Return by how many turns a lane was ever ahead of one that had work and had been ready at least as long.
 
-    `attempts` are (lane, claimed, finished) in seconds. A lane that runs is not ready, and one whose end was written is
-    seen as ready only when that write has been committed: `COMMIT_SEC` later. Claims of one moment are one decision.
+    `attempts` are (lane, claimed, finished) in seconds. A lane that runs is not ready. What lies less than `SAME_SEC`
+    apart is one decision: two workers' threads decide side by side, and the end of a job is seen when it is committed.
     """
-    sizes = Counter(lane for lane, _, _ in attempts)
+    claims: dict[str, list[float]] = defaultdict(list)
+    for lane, claimed, _ in sorted(attempts, key=lambda attempt: attempt[1]):
+        claims[lane].append(claimed)
     events = sorted([(claimed, 1, lane) for lane, claimed, _ in attempts]
                     + [(finished, 0, lane) for lane, _, finished in attempts])
-    had: Counter[str] = Counter(dict.fromkeys(sizes, 0))
-    ready_since = dict.fromkeys(sizes, 0.0)
+    had: Counter[str] = Counter(dict.fromkeys(claims, 0))
+    ready_since = dict.fromkeys(claims, 0.0)
     worst = 0
     for (moment, claimed), group in groupby(events, key=lambda event: event[:2]):
         lanes = [lane for _, _, lane in group]
         if not claimed:
-            ready_since.update({lane: moment for lane in lanes if had[lane] < sizes[lane]})
+            ready_since.update({lane: moment for lane in lanes if had[lane] < len(claims[lane])})
             continue
         taken = {lane: ready_since.pop(lane, moment) for lane in lanes}
         had.update(lanes)
         for lane, since in taken.items():
             passed = [had[other] for other, ready in ready_since.items()
-                      if ready <= since and ready + COMMIT_SEC < moment]
+                      if ready <= since and ready + SAME_SEC < moment < claims[other][had[other]] - SAME_SEC]
             worst = max(worst, had[lane] - min(passed, default=had[lane]))
     return worst
