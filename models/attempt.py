@@ -33,7 +33,8 @@ def limits_of(settings: Settings) -> Limits:
     """Return the settings that a decision about a job's end needs."""
     return Limits(
         max_recoveries=settings.max_recoveries, cooldown_retries_max=settings.cooldown_auto_retry_max,
-        cooldown_total_max=settings.cooldown_auto_retry_total_max, js_challenges_max=settings.js_challenge_max, backoff_base_sec=settings.backoff_base_sec,
+        cooldown_total_max=settings.cooldown_auto_retry_total_max,
+        js_challenges_max=settings.js_challenge_max, backoff_base_sec=settings.backoff_base_sec,
         backoff_cap_sec=settings.backoff_cap_sec, max_deadlines=settings.max_deadlines)
 
 

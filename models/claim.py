@@ -41,7 +41,8 @@ class Started:
     """The job's row as the started attempt found it.
 
     `lease_sec` is what is left of the lease, `wait_sec` how long the group still has to wait before its next request,
-    `since_response_sec` how long ago its last response ended (None: never), `crawl_delay_sec` the lower bound that robots.txt of its hosts asked for.
+    `since_response_sec` how long ago its last response ended (None: never), `crawl_delay_sec` the
+    lower bound that robots.txt of its hosts asked for.
     """
 
     claim: Claim

@@ -6,7 +6,7 @@ its body ended, and the limits; it returns every value that the settling stateme
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Any
 
@@ -48,6 +48,11 @@ class Tally:
             return self
         return replace(self, recoveries_row=0, cooldown_row=0, deadlines_row=0, js_challenges=0,
                        row_page=self.last_completed_page)
+
+
+def tally_of(row: Any) -> Tally:
+    """Return the tally of a job's row (anything with a `Tally`'s fields as attributes)."""
+    return Tally(**{field.name: getattr(row, field.name) for field in fields(Tally)})
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from config.probes import probe
 from models.base import from_micros
 from models.claim import Claim
 from models.ledger import Ledger
-from models.outcome import Ended, Limits, Tally, Verdict, judge, lost
+from models.outcome import Ended, Limits, Verdict, judge, lost, tally_of
 from models.statements import queueing
 
 log = get_logger("ratelane.reaper")
@@ -113,12 +113,7 @@ class Reaper:
         return Reaped(job_id, attempt, group, verdict.why)
 
     def _verdict(self, row: Any) -> Verdict:
-        tally = Tally(
-            job_id=row.job_id, attempt=row.attempt, failures=row.failures, max_attempts=row.max_attempts,
-            recoveries=row.recoveries, recoveries_row=row.recoveries_row, cooldown_retries=row.cooldown_retries,
-            cooldown_row=row.cooldown_row, deadlines=row.deadlines, deadlines_row=row.deadlines_row,
-            js_challenges=row.js_challenges, row_page=row.row_page, last_completed_page=row.last_completed_page,
-            error_msg=row.error_msg)
+        tally = tally_of(row)
         if row.cooldown_seen:
             # it had seen a block and could not settle: cooled down, not crashed (rule C2); a stop request wins over the
             # retry when it is settled, and the pause stands either way

@@ -170,7 +170,8 @@ class LaneTask(Task):
         if not isinstance(target, str):
             raise BadInput(f"{self.name} takes one argument, the code of a target")
         made = submit(
-            get_database(), get_settings(), target, kind=kind, priority=100 if options.get("priority") is None else int(options["priority"]),
+            get_database(), get_settings(), target, kind=kind,
+            priority=100 if options.get("priority") is None else int(options["priority"]),
             run_after_sec=options.get("countdown"), run_after=options.get("eta"), job_id=task_id)
         return AsyncResult(made.job_id, app=self.app)
 

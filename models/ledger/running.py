@@ -11,7 +11,7 @@ from config.errors import StaleClaim
 from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
 from models.ledger.books import Books
-from models.outcome import Tally, storable
+from models.outcome import storable, tally_of
 from models.statements import pauses, queueing, running
 
 
@@ -26,15 +26,10 @@ class Running(Books):
                 running.START, {"b_job": job_id, "b_attempt": attempt, "b_busy": limit, **self.at()}).first()
         if row is None:
             raise StaleClaim(job_id, attempt, "it was started, handed back or settled before")
-        tally = Tally(job_id=row.job_id, attempt=row.attempt, failures=row.failures, max_attempts=row.max_attempts,
-                      recoveries=row.recoveries, recoveries_row=row.recoveries_row,
-                      cooldown_retries=row.cooldown_retries, cooldown_row=row.cooldown_row, deadlines=row.deadlines,
-                      deadlines_row=row.deadlines_row, js_challenges=row.js_challenges, row_page=row.row_page,
-                      last_completed_page=row.last_completed_page, error_msg=row.error_msg)
         claim = Claim(row.job_id, row.attempt, row.claim_no, row.group_key, row.kind, row.target_code)
         return Started(
             claim=claim, site_code=row.site_code, source=row.source, force=bool(row.force), options=row.options,
-            tally=tally, resume_from_page=row.resume_from_page, last_completed_page=row.last_completed_page,
+            tally=tally_of(row), resume_from_page=row.resume_from_page, last_completed_page=row.last_completed_page,
             checkpoint=row.checkpoint, progress=row.progress, deadline_sec=row.deadline_sec, lease_sec=row.lease_sec,
             wait_sec=max(0.0, row.wait_sec or 0.0),
             since_response_sec=row.since_response_sec, crawl_delay_sec=row.crawl_delay_sec or 0.0,

@@ -40,8 +40,9 @@ class Settling(Books):
         """End a running attempt; a cooldown's pause and growth happen in the transaction that frees the lane (C2).
 
         `ended_at` is the recorded end of a lost attempt, `not_before` the earliest next request of its group, and
-        `expired_before` the lease as the reaper saw it: one that was renewed since is not taken away. Raises StaleClaim if the attempt is no longer current: then nothing was written, except that evidence of a block may
-        still lengthen the group's pause (rule J7).
+        `expired_before` the lease as the reaper saw it: one that was renewed since is not taken away. `take` names who
+        goes on with the oldest ready lane. Raises StaleClaim if the attempt is no longer current: then nothing was
+        written, except that evidence of a block may still lengthen the group's pause (rule J7).
         """
         probe("settling", claim.job_id, claim.attempt)
         writes = writes_of(verdict)

@@ -138,7 +138,8 @@ HAND_BACK = (
         # why it waited before the claim is still true: a retry after a cooldown stays one (rule C6)
         wait_reason=case((jobs.c.stop_requested, ""), (jobs.c.wait_reason == "", "handed_back"),
                          else_=jobs.c.wait_reason),
-        stop_requested=False, park_requested=False, lease_until=None, busy_until=None, updated_at=db_now(), worker=None, boot_id=None)
+        stop_requested=False, park_requested=False, lease_until=None, busy_until=None, updated_at=db_now(),
+        worker=None, boot_id=None)
     .returning(jobs.c.status)
 )
 
@@ -223,7 +224,8 @@ def misplaced() -> Select[Any]:
     return (
         select(jobs.c.site_code, jobs.c.group_key.label("here"), sites.c.group_key).distinct()
         .join_from(jobs, sites, sites.c.site_code == jobs.c.site_code)
-        .where(jobs.c.status == "queued", sites.c.group_key != jobs.c.group_key, ~jobs.c.group_key.startswith("_", autoescape=True))
+        .where(jobs.c.status == "queued", sites.c.group_key != jobs.c.group_key,
+               ~jobs.c.group_key.startswith("_", autoescape=True))
     )
 
 

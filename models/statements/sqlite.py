@@ -34,7 +34,8 @@ _FIRST = """
     THEN 0 ELSE (SELECT run_after FROM jobs WHERE group_key = :key AND status = 'queued' ORDER BY run_after LIMIT 1) END"""
 _TAKE = """
     UPDATE jobs SET status = 'running', attempt = attempt + 1, claim_no = :claim_no, worker = :worker, boot_id = :boot,
-        claimed_at = :now, started_at = NULL, updated_at = :now, busy_until = NULL, park_requested = 0, lease_until = :now + :lease,
+        claimed_at = :now, started_at = NULL, updated_at = :now, busy_until = NULL, park_requested = 0,
+        lease_until = :now + :lease,
         last_response_at = NULL
     WHERE job_id = :job AND status = 'queued'"""
 _LOG = """

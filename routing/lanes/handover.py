@@ -86,7 +86,8 @@ class HandOver:
                 self.desk.give_back(held)
                 raise
             except Exception as error:
-                log_event(log, "handover.failed", level=logging.WARNING, job=held.claim.job_id, attempt=held.claim.attempt, error=repr(error))
+                log_event(log, "handover.failed", level=logging.WARNING, job=held.claim.job_id,
+                          attempt=held.claim.attempt, error=repr(error))
                 done = False
             if not done:
                 self.desk.give_back(held)

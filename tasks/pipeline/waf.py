@@ -27,9 +27,10 @@ _HEAD = 20_000
 class Rule(BaseModel):
     """A sign: everything that a rule names must be true of what was seen; what it leaves out does not matter.
 
-    `any_of` and `all_of` are texts of the body (case does not matter), `headers` parts of the values of headers that came ("" for any value), `cookie` and
-    `location` patterns of the names of cookies set and of a redirect's target. `max_text` is the length of the
-    visible text, `max_body` of the body. `after_answer`: only from a host that has answered in this attempt.
+    `any_of` and `all_of` are texts of the body (case does not matter), `headers` parts of the values of headers that
+    came ("" for any value), `cookie` and `location` patterns of the names of cookies set and of a redirect's target.
+    `max_text` is the length of the visible text, `max_body` of the body. `after_answer`: only from a host that has
+    answered in this attempt.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
