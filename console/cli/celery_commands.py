@@ -35,6 +35,8 @@ def up(
 
     session = session_of(ctx)
     settings = session.settings
+    if flower:
+        _require_free(port)
     with Interrupts() as interrupts, Crew(settings, session.say) as crew:
         crew.start_broker_if_ours()
         migrate(session.open_database())
@@ -46,6 +48,21 @@ def up(
             session.say(f"dashboard: http://127.0.0.1:{port}/")
         session.say(f"running in {settings.home}, logs in {settings.home / 'logs'}; Ctrl-C stops")
         run_until_interrupted(crew, interrupts, session.say)
+
+
+def _require_free(port: int) -> None:
+    """Raise BadInput if somebody listens on the dashboard's port already."""
+    import socket
+
+    from config.errors import BadInput
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise BadInput(f"port {port} is taken ({error.strerror}): does `ratelane up` run already? "
+                           f"Name another one with --port, or leave the dashboard out with --no-flower") from error
 
 
 def worker(ctx: typer.Context) -> None:
@@ -68,11 +85,14 @@ def _become(ctx: typer.Context, program: str) -> None:
 
     from config.errors import BadInput
     from console.cli.children import celery_arguments, child_environment
+    from console.cli.services import require_broker
 
     settings = session_of(ctx).settings
     ours, here = Path(__file__).resolve().parents[2], Path.cwd()
     if here != ours and ((here / "config").is_dir() or (here / "config.py").exists()):
         # Celery imports from the current folder before anything else
         raise BadInput(f"the package 'config' in {here} hides Ratelane's; start in another folder")
+    if program == "worker" and settings.embedded_broker and "--help" not in ctx.args:
+        require_broker(settings)  # Celery would try to connect for ever, without saying who should start it
     argv = celery_arguments(program, *ctx.args)
     os.execvpe(argv[0], argv, child_environment(settings))

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config import clock
 from config.errors import BadInput
+from config.settings import Settings
 from console.cli.children import Crew
 from console.cli.display import Display, open_display
 from console.cli.interrupts import Interrupts
@@ -81,6 +82,15 @@ def _require_known(described: SitesFile, names: Sequence[str]) -> None:
                            f"the file has no target called {name!r}; it has none at all")
 
 
+def contact_notes(settings: Settings, described: SitesFile) -> list[str]:
+    """Return a note if sites would be crawled under a user agent that names no contact (rule P1)."""
+    nameless = [site.site_code for site in described.sites if not site.options.get("user_agent")]
+    if not nameless or settings.user_agent_names_contact():
+        return []
+    return [f"{len(nameless)} site(s) are crawled as {settings.user_agent!r}, which names no contact: set "
+            "RATELANE_USER_AGENT, or `user_agent` in the file, so that their owners can find you"]
+
+
 def _slots(described: SitesFile) -> int:
     """As many slots as there can be groups: a group has at least one site, and the groups are not known yet."""
     return max(1, min(MOST_SLOTS, len(described.sites)))
@@ -91,7 +101,7 @@ def _submit_all(
 ) -> list[str]:
     """Load the file, submit a crawl of every wanted target, and return the ids of the jobs that answer."""
     report = Catalogue(database).load(resolver.plan(described))
-    for note in (*described.warnings, *report.notes):
+    for note in (*described.warnings, *contact_notes(session.settings, described), *report.notes):
         display.say(f"note: {note}")
     wanted = _wanted(database, described, order.targets)
     job_ids: list[str] = []

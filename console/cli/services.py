@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from models.db import Database
 
 _ANSWER_WITHIN_SEC = 3.0
+NO_BUNDLED_BROKER = ("the bundled broker of this home does not run: it lives as long as `ratelane crawl` or `ratelane up`; "
+                     "start one of them, or set RATELANE_BROKER_URL")
 
 
 def require_broker(settings: Settings) -> None:
     """Raise ServiceAway, saying what to start or to install, if the configured broker does not answer."""
     problem = broker_problem(settings)
+    if problem is not None and settings.embedded_broker:
+        raise ServiceAway(NO_BUNDLED_BROKER)
     if problem is not None:
         where = redact_url(settings.broker_url)
         raise ServiceAway(f"the broker {where} does not answer: start it, or unset RATELANE_BROKER_URL to use the "
@@ -63,6 +67,8 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
     except RatelaneError as error:
         database_error = str(error)
     broker_error = broker_problem(settings)
+    if broker_error is not None and settings.embedded_broker:
+        broker_error = NO_BUNDLED_BROKER
     consuming = sum(one["consuming"] for one in found)
     return {
         "ok": database_error is None and broker_error is None and consuming > 0,

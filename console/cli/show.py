@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_WHOLE_COLUMNS = frozenset({"job", "id", "job_id", "status", "outcome", "target", "new", "known", "failed", "pages"})
+
+
 def print_json(document: Any) -> None:
     """Print `document` on one line of standard output, Unicode readable (rule U6)."""
     print(json.dumps(document, ensure_ascii=False, default=str), flush=True)
@@ -34,7 +37,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(name, overflow="fold")
+        # an id is there to be copied, and a number to be read at one glance
+        whole = name in _WHOLE_COLUMNS
+        table.add_column(name, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row))
     console(errors=errors).print(table if table.row_count else empty)

@@ -49,6 +49,7 @@ def load(
     json: options.Json = False,
 ) -> None:
     """Load sites, targets and group rules; all of the file or nothing of it."""
+    from console.cli.crawling import contact_notes
     from console.sites_file import read_sites_file
     from models.catalogue import Catalogue
     from routing import resolver
@@ -56,7 +57,7 @@ def load(
     session = session_of(ctx)
     described = read_sites_file(file)
     found = Catalogue(session.database).load(resolver.plan(described), dry_run=dry_run, prune=prune)
-    for note in (*described.warnings, *found.notes):
+    for note in (*described.warnings, *contact_notes(session.settings, described), *found.notes):
         session.say(f"note: {note}")
     if json:
         print_json({"sites": found.sites, "targets": found.targets, "groups": found.groups,

@@ -47,6 +47,12 @@ def pages_of(one: dict[str, Any]) -> int:
     return max(counted if isinstance(counted, int) else 0, one["progress"]["page"] or 0, one["current_page"] or 0)
 
 
+def note_of(one: dict[str, Any]) -> str:
+    """Return what a person should know of a job: its error, else the first reason for an outcome that is not whole."""
+    reasons = (one["result"] or {}).get("reasons") or [""]
+    return brief(one["error_msg"] or str(reasons[0]))
+
+
 def worked_sec(one: dict[str, Any]) -> float | None:
     """Return how long the attempts of a job took together; what still runs does not count."""
     moments = [(tried["started_at"], tried["finished_at"]) for tried in one["attempts_log"]]
@@ -64,9 +70,10 @@ def print_summary(harvest: Harvest, *, as_json: bool) -> None:
         ("target", "status", "outcome", "pages", "new", "known", "failed", "cooldowns", "time", "note"),
         ([one["target_code"], one["status"], one["outcome"], pages_of(one),
           *(one["progress"][name] for name in _ITEMS[:3]), one["cooldown_retries"], span(worked_sec(one)),
-          brief(one["error_msg"])] for one in harvest.jobs),
+          note_of(one)] for one in harvest.jobs),
         empty="nothing to crawl: no target is enabled",
     )
     left = f", {totals['left_over']} left over (the same command goes on)" if totals["left_over"] else ""
-    print(f"{totals['done']} of {totals['jobs']} done, {totals['failed']} failed{left}: {totals['items_new']} new, "
+    partial = f" ({totals['partial']} of them partial)" if totals["partial"] else ""
+    print(f"{totals['done']} of {totals['jobs']} done{partial}, {totals['failed']} failed{left}: {totals['items_new']} new, "
           f"{totals['items_known']} known, {totals['items_failed']} failed items in {span(harvest.seconds)}")

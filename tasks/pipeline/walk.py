@@ -75,6 +75,7 @@ class _Walk:
         for step in ("list", "items"):
             self._progress.step(step, "failed" if self._result.outcome == "partial" else "done")
         self._progress.step("finish", "done")
+        self._progress.step("export", "skipped", "not asked for")
         self._result.robots = dict(self._reader.robots.decisions)
         return self._result
 
@@ -222,6 +223,9 @@ class _Walk:
         if page == 1:
             if self._journal.count() > 0:
                 self._result.lower("partial", "suspiciously empty: the list had items before")
+            else:
+                # an empty list is whole; a selector that matches nothing looks the same, so somebody should look
+                self._result.reasons.append("the first list page has no items: is the list empty, or `item` wrong?")
             return
         if self._frame and 3 * len(self._frame & listing.frame) < len(self._frame):
             self._result.lower("partial", f"list page {page} is not the list's: no items, and nothing else of it")

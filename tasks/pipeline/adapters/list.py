@@ -67,10 +67,12 @@ class ListAdapter:
         return options.list_url if page == 1 else None
 
     def parse_list(self, page: FetchedPage, options: ListOptions) -> ListPage:
-        """Return the rows of a list page; raises WrongShape if it is no HTML."""
+        """Return the rows of a list page; raises WrongShape if it is no HTML, or if none of its rows has a link."""
         document = _document(page)
         nodes = [node for node in compiled(options.item).nodes(document.root) if hasattr(node, "iter")]
         rows = [_item(node, options, document.base, page.charset) for node in nodes]
+        if rows and not any(rows):
+            raise WrongShape(f"{len(rows)} rows match `item`, but none of them has a `link`")
         next_url, is_last = _next(document, options, page.charset)
         total = _number(compiled(options.total).value(document.root)) if options.total else None
         return ListPage(

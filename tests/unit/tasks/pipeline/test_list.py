@@ -48,7 +48,10 @@ def test_a_title_that_is_cut_in_the_text_is_taken_from_the_attribute() -> None:
 
 @pytest.mark.parametrize("link", ["", "#", "#top", "javascript:void(0)", "mailto:a@b.org", "http://"])
 def test_rows_that_link_nowhere_are_no_items(link: str) -> None:
-    assert read(f'<li class="row"><a href="{link}">x</a></li><li class="row">heading</li>').items == ()
+    rows = f'<li class="row"><a href="{link}">x</a></li><li class="row">heading</li>'
+    assert [item.title for item in read(rows + '<li class="row"><a href="/a">y</a></li>').items] == ["y"]
+    with pytest.raises(WrongShape, match="2 rows match `item`, but none of them has a `link`"):
+        read(rows)
 
 
 @pytest.mark.parametrize(
