@@ -20,6 +20,7 @@ from config.logs import get_logger, log_event
 from config.probes import probe
 from models.base import from_micros
 from models.claim import Claim
+from models.db import IDLE_IN_TRANSACTION_MS
 from models.ledger import Ledger
 from models.outcome import Ended, Limits, Verdict, judge, lost, tally_of
 from models.statements import queueing
@@ -47,6 +48,10 @@ class Reaper:
     def reap(self) -> list[Reaped]:
         """End every attempt whose lease is over; its group waits until the lease's end plus the interval."""
         ledger = self.ledger
+        with ledger.db.read() as conn:
+            frozen = ledger.hot.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000)
+        if frozen:
+            log_event(log, "database.frozen_session_ended", level=logging.WARNING, count=frozen)
         done: list[Reaped] = []
         behind = ""
         while True:

@@ -16,6 +16,12 @@ _FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
 _REFRESH = "SELECT rl_refresh_v1(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
 _RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
 _SETTLE = "SELECT * FROM rl_settle_v1(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s::timestamptz)"
+#: sessions of ours that stand in a transaction for longer than they may: the server's own timer was seen to miss one
+_END_FROZEN = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND application_name = 'ratelane'
+      AND state LIKE 'idle in transaction%%' AND pid <> pg_backend_pid()
+      AND state_change < clock_timestamp() - make_interval(secs => %s)"""
 _LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
 
 
@@ -63,6 +69,14 @@ def refresh(conn: Connection, keys: Sequence[str], now: datetime | None) -> int:
 def lock_groups(conn: Connection, keys: Sequence[str]) -> None:
     """Lock group rows, in key order, until the transaction ends."""
     conn.exec_driver_sql(_LOCK_GROUP, (list(keys),)).all()
+
+
+def end_frozen(conn: Connection, limit_sec: float) -> int:
+    """End sessions of ours that have stood idle in a transaction for longer than `limit_sec`; returns how many.
+
+    A process that is frozen inside a transaction must not hold a lane (design, section 3).
+    """
+    return int(conn.exec_driver_sql(_END_FROZEN, (limit_sec,)).scalar_one())
 
 
 def renew(

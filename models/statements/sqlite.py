@@ -166,6 +166,11 @@ def _ready(conn: Connection, key: str, row: Any, at: int) -> int | None:
     return int(row.ready_at) if row.ready_at is not None and row.ready_at <= at else at
 
 
+def end_frozen(_conn: Connection, _limit_sec: float) -> int:
+    """Return 0: a process that is frozen inside a transaction holds up its home (rule D3)."""
+    return 0
+
+
 def lock_groups(_conn: Connection, _keys: Sequence[str]) -> None:
     """Do nothing: the transaction holds the whole file."""
 

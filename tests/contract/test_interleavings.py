@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import OperationalError
 
 from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
@@ -273,3 +274,16 @@ def commit_values(claim: Claim) -> dict[str, Any]:
     """Return the parameters of an empty commit."""
     return {"b_job": claim.job_id, "b_attempt": claim.attempt, "b_busy": 50.0, "p_now": None,
             **dict.fromkeys(("b_progress", "b_page", "b_done_page", "b_checkpoint", "b_seen", "b_age", "b_gap"))}
+
+
+def test_a_session_that_stands_frozen_in_a_transaction_is_ended_even_if_the_servers_timer_misses_it(
+    bench: Bench,
+) -> None:
+    with bench.db.engine.connect() as frozen:
+        frozen.exec_driver_sql("SET idle_in_transaction_session_timeout = 0")
+        frozen.exec_driver_sql("SELECT 1")
+        with bench.db.read() as conn:
+            assert bench.ledger.hot.end_frozen(conn, 3600.0) == 0
+            assert bench.ledger.hot.end_frozen(conn, 0.0) == 1
+        with pytest.raises(OperationalError):
+            frozen.exec_driver_sql("SELECT 1")
