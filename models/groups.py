@@ -27,11 +27,23 @@ rate_groups = Table(
     Column("operator_pause_until", UtcDateTime),
     Column("operator_pause_reason", Text),
     Column("operator_pause_by", Text),
+    Column("operator_paused_at", UtcDateTime),
     # counts the claims of the lane; a message that carries a lower number was left by a dead worker
     Column("claim_no", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcDateTime, nullable=False),
 )
 Index("ix_rate_groups_ready_at", rate_groups.c.ready_at)
+
+#: One row, `id` 1: the pause of all groups at once, those that are made later included. A group's own pause stays beside it.
+fleet = Table(
+    "fleet",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("operator_pause_until", UtcDateTime),
+    Column("operator_pause_reason", Text),
+    Column("operator_pause_by", Text),
+    Column("operator_paused_at", UtcDateTime),
+)
 
 #: Insert-only: "something of this group may be due at `at`". A submit writes here instead of locking the group's row.
 lane_wake = Table(

@@ -85,6 +85,9 @@ jobs = Table(
     Column("stop_requested", Boolean, nullable=False, server_default=false()),
     # the worker is stopping: the body goes to its next stop point and gives the job back
     Column("park_requested", Boolean, nullable=False, server_default=false()),
+    # Celery signatures to send once the job is final (rule J2): {"link": [...], "link_error": [...]}; the row is the outbox
+    Column("callbacks", Json),
+    Column("callbacks_sent_at", UtcDateTime),
     CheckConstraint("status IN ('queued', 'running', 'done', 'failed', 'cancelled')", name="status"),
     CheckConstraint("(status = 'running') = (lease_until IS NOT NULL)", name="lease_while_running"),
     CheckConstraint("(status IN ('done', 'failed', 'cancelled')) = (finished_at IS NOT NULL)", name="finished"),
@@ -93,6 +96,8 @@ jobs = Table(
 RUNNING = text("status = 'running'")
 QUEUED = text("status = 'queued'")
 ACTIVE = text("status IN ('queued', 'running')")
+EXPIRES = text("status = 'queued' AND expires_at IS NOT NULL")
+TO_SEND = text("callbacks IS NOT NULL AND callbacks_sent_at IS NULL AND status IN ('done', 'failed', 'cancelled')")
 
 Index("uq_jobs_running_group", jobs.c.group_key, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
 Index("uq_jobs_running_site", jobs.c.site_code, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
@@ -104,6 +109,10 @@ Index(
 Index("ix_jobs_due", jobs.c.group_key, jobs.c.run_after, postgresql_where=QUEUED, sqlite_where=QUEUED)
 Index("ix_jobs_lease", jobs.c.lease_until, postgresql_where=RUNNING, sqlite_where=RUNNING)
 Index("ix_jobs_boot", jobs.c.boot_id, postgresql_where=RUNNING, sqlite_where=RUNNING)
+Index("ix_jobs_expires", jobs.c.expires_at, postgresql_where=EXPIRES, sqlite_where=EXPIRES)
+Index("ix_jobs_callbacks", jobs.c.seq, postgresql_where=TO_SEND, sqlite_where=TO_SEND)
+Index("ix_jobs_run", jobs.c.run_id, jobs.c.seq)
+Index("ix_jobs_site_code", jobs.c.site_code, jobs.c.seq)
 Index("ix_jobs_status_finished", jobs.c.status, jobs.c.finished_at)
 Index("ix_jobs_target_code", jobs.c.target_code, jobs.c.seq)
 Index("ix_jobs_dedupe", jobs.c.dedupe_key, jobs.c.seq)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models import articles, groups, jobs, requests, sites, workers
+from models import articles, groups, jobs, operations, requests, sites, workers
 from models.base import metadata
 
 #: the newest migration; a database that stands elsewhere is refused or upgraded (rule D3)
-HEAD = "0001"
+HEAD = "0002"
 
-__all__ = ["HEAD", "articles", "groups", "jobs", "metadata", "requests", "sites", "workers"]
+__all__ = ["HEAD", "articles", "groups", "jobs", "metadata", "operations", "requests", "sites", "workers"]

@@ -22,6 +22,8 @@ workers = Table(
     # the last moment at which the lane consumer looked for work with a live broker connection
     Column("consuming_at", UtcDateTime),
     Column("stopped_at", UtcDateTime),
+    # why it does not consume, in one word; empty while it does
+    Column("trouble", String(40), nullable=False, server_default=""),
     Column("heartbeat_sec", Float, nullable=False),
 )
 Index("ix_workers_heartbeat_at", workers.c.heartbeat_at)

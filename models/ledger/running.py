@@ -41,10 +41,11 @@ class Running(Books):
             row = conn.execute(running.PULSE, {"b_job": job_id, "b_attempt": attempt, **self.at()}).first()
         if row is None:
             raise StaleClaim(job_id, attempt)
-        cooling, held = row.cooling_sec or 0.0, row.held_sec or 0.0
-        reason = row.operator_pause_reason if held >= cooling else row.pause_reason
-        return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, cooling, held),
-                     reason or "")
+        # the one that holds longest is the one to name (rule R9)
+        held, reason = max(
+            (row.held_sec or 0.0, row.operator_pause_reason), (row.fleet_sec or 0.0, row.fleet_reason),
+            (row.cooling_sec or 0.0, row.pause_reason), key=lambda one: one[0])
+        return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, held), reason or "")
 
     def busy(self, job_id: str, attempt: int, seconds: float) -> None:
         """Write that the body may be silent for `seconds` from now on (rule J6); raises StaleClaim."""

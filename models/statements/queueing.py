@@ -29,7 +29,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import UtcDateTime, db_now, plus_seconds, seconds_from
-from models.groups import lane_wake, rate_groups
+from models.groups import fleet, lane_wake, rate_groups
 from models.jobs import attempts, jobs
 from models.sites import sites, targets
 from models.workers import counters, workers
@@ -202,7 +202,9 @@ def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
 def asleep(limit: int) -> Select[Any]:
     """Find groups with due work whose `ready_at` would not wake anybody in time (it should find none)."""
     first = select(func.min(func.coalesce(jobs.c.run_after, jobs.c.enqueued_at))).where(
-        jobs.c.group_key == rate_groups.c.key, jobs.c.status == "queued").scalar_subquery()
+        jobs.c.group_key == rate_groups.c.key, jobs.c.status == "queued",
+        jobs.c.expires_at.is_(None) | (jobs.c.expires_at > db_now())).scalar_subquery()
+    held = select(fleet.c.operator_pause_until).where(fleet.c.id == 1).scalar_subquery()
     running = select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, jobs.c.status == "running").exists()
     woken = select(lane_wake.c.id).where(lane_wake.c.group_key == rate_groups.c.key).exists()
     soon = plus_seconds(db_now(), bindparam("b_slack", type_=Float()))
@@ -214,7 +216,7 @@ def asleep(limit: int) -> Select[Any]:
     return (
         select(rate_groups.c.key)
         .where(late, first.is_not(None), first <= db_now(), ~running, ~woken, over(rate_groups.c.pause_until),
-               over(rate_groups.c.operator_pause_until), over(rate_groups.c.next_request_at))
+               over(rate_groups.c.operator_pause_until), over(rate_groups.c.next_request_at), over(held))
         .order_by(rate_groups.c.key).limit(limit)
     )
 

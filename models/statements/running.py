@@ -22,7 +22,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.articles import article_aliases, articles, failed_items
 from models.base import Json, db_now, plus_seconds, seconds_from
-from models.groups import rate_groups
+from models.groups import fleet, rate_groups
 from models.jobs import jobs
 from models.requests import requests, robots_copies
 from models.sites import targets
@@ -66,8 +66,11 @@ PULSE = (
         seconds_from(db_now(), rate_groups.c.pause_until).label("cooling_sec"),
         seconds_from(db_now(), rate_groups.c.operator_pause_until).label("held_sec"),
         rate_groups.c.pause_reason, rate_groups.c.operator_pause_reason,
+        seconds_from(db_now(), fleet.c.operator_pause_until).label("fleet_sec"),
+        fleet.c.operator_pause_reason.label("fleet_reason"),
     )
     .join_from(jobs, rate_groups, rate_groups.c.key == jobs.c.group_key)
+    .outerjoin(fleet, fleet.c.id == 1)
     .where(*FENCE)
 )
 

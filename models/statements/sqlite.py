@@ -23,12 +23,16 @@ _TAKEABLE = f"""
     SELECT j.job_id, j.attempt, j.site_code, j.kind, j.target_code, j.source, j.wait_reason, j.last_completed_page
     FROM jobs j LEFT JOIN sites s ON s.site_code = j.site_code
     WHERE j.group_key = ? AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= ?)
+      AND (j.expires_at IS NULL OR j.expires_at > ?)
       AND (s.group_key IS NULL OR s.group_key = j.group_key) AND NOT {_BUSY_SITE}
     ORDER BY j.priority, j.queue_at, j.seq LIMIT 1"""
 _ELSEWHERE = """
     SELECT 1 FROM sites s JOIN jobs r ON r.site_code = s.site_code AND r.status = 'running' WHERE s.group_key = ?"""
 _RUNNING = "SELECT 1 FROM jobs WHERE group_key = ? AND status = 'running'"
-_GROUP = """SELECT ready_at, next_request_at, pause_until, operator_pause_until FROM rate_groups WHERE key = ?"""
+_GROUP = """
+    SELECT ready_at, next_request_at, pause_until, operator_pause_until,
+        (SELECT operator_pause_until FROM fleet WHERE id = 1) AS fleet_pause_until
+    FROM rate_groups WHERE key = ?"""
 _FIRST = """
     SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE group_key = :key AND status = 'queued' AND run_after IS NULL)
     THEN 0 ELSE (SELECT run_after FROM jobs WHERE group_key = :key AND status = 'queued' ORDER BY run_after LIMIT 1) END"""
@@ -131,7 +135,7 @@ def _head(conn: Connection, key: str, at: int) -> Any:
     # asked only of groups without a running job: one of their sites that runs does so where it came from (rule R2)
     if conn.exec_driver_sql(_ELSEWHERE, (key,)).first() is not None:
         return None
-    return conn.exec_driver_sql(_TAKEABLE, (key, at)).first()
+    return conn.exec_driver_sql(_TAKEABLE, (key, at, at)).first()
 
 
 def refresh(conn: Connection, keys: Sequence[str], now: datetime | None) -> int:

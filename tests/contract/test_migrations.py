@@ -171,9 +171,9 @@ def test_a_newer_database_is_refused_with_both_versions(db: Database, act: Any) 
 
 def test_an_older_database_is_refused_except_one_version_for_workers(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate(db)
-    monkeypatch.setattr("models.migrate.HEAD", "0002")
+    monkeypatch.setattr("models.migrate.HEAD", "next")
     monkeypatch.setattr("models.migrate._previous", lambda: HEAD)
-    with pytest.raises(BadInput, match=f"the database is at {HEAD}, older than this program's head 0002: run `ratelane migrate`"):
+    with pytest.raises(BadInput, match=f"the database is at {HEAD}, older than this program's head next: run `ratelane migrate`"):
         check(db)
     check(db, previous=True)
     monkeypatch.setattr("models.migrate._previous", lambda: "0001b")
@@ -187,7 +187,7 @@ def test_the_functions_are_there_on_postgresql(server: PostgresServer) -> None:
     with db.read() as conn:
         names = set(conn.scalars(text("SELECT proname FROM pg_proc WHERE proname LIKE 'rl\\_%'")))
     db.dispose()
-    assert {"rl_refresh_v1", "rl_claim_v1", "rl_settle_v1"} <= names
+    assert {"rl_refresh_v2", "rl_claim_v2", "rl_settle_v2"} <= names
 
 
 def test_the_newest_file_is_the_head_that_the_models_name() -> None:
