@@ -160,6 +160,7 @@ class Settings(BaseSettings):
     # surfaces and tests
     list_limit: Many = Field(200, description="rows of a list that asks for no other number")
     log_format: Literal["kv", "json"] = Field("kv", description="key=value or JSON lines")
+    operator: str | None = Field(None, description="who acts, in the log of operations; none: user@machine")
     probe_dir: Path | None = Field(None, description="folder of named probes; tests only")
     testing: bool = Field(False, description="allows what only tests may do")
 

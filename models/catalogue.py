@@ -37,11 +37,14 @@ from models.catalogue_plan import (
     compare,
 )
 from models.db import Database
+from models.operations import Operator
 from models.sites import sites, targets
-from models.statements import moves
+from models.statements import moves, postgres, sqlite
 from models.statements import sites as rows
+from models.statements.operations import log_operation
 
-__all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "LoadReport", "SitePlan", "Standing", "TargetPlan"]
+__all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "LoadReport", "SitePlan", "Standing", "TargetPlan",
+           "preview"]
 
 _log = get_logger(__name__)
 
@@ -65,11 +68,14 @@ class Catalogue:
 
     def __init__(self, db: Database, now: datetime | None = None) -> None:
         self._db, self._now = db, now
+        self._hot: Any = postgres if db.dialect == "postgresql" else sqlite
 
-    def load(self, plan: CataloguePlan, *, dry_run: bool = False, prune: bool = False) -> LoadReport:
+    def load(
+        self, plan: CataloguePlan, *, dry_run: bool = False, prune: bool = False, by: Operator | None = None
+    ) -> LoadReport:
         """Make the stored sites and targets what `plan` says; with `prune`, disable the targets it does not name.
 
-        With `dry_run` nothing is written and the report says what would be.
+        With `dry_run` nothing is written and the report says what would be. `by` is who prunes.
         """
         if dry_run:
             with self._db.look() as conn:
@@ -79,11 +85,13 @@ class Catalogue:
                 moves.be_alone(conn)
                 found = compare(_stored(conn), plan, prune=prune)
                 self._carry_out(conn, found)
+                if prune and by is not None:
+                    for code in found.disabled:
+                        log_operation(conn, by, "load_prune", target_code=code, at=self._at())
             _tell(found)
-        groups = {found.groups[site.site_code] for site in plan.sites}
-        return LoadReport(len(plan.sites), len(plan.targets), len(groups), found.changed, found.notes)
+        return _report(found, plan)
 
-    def assign(self, site_code: str, group: str | None, choose: Choose) -> LoadReport:
+    def assign(self, site_code: str, group: str | None, choose: Choose, by: Operator | None = None) -> LoadReport:
         """Assign a site to `group` explicitly, which no rule overrides (rule R1); None lifts the assignment.
 
         Sites of the same host come along. Raises BadInput if the site is unknown.
@@ -95,16 +103,20 @@ class Catalogue:
                 raise BadInput(_unknown("site", site_code, stored.sites))
             found = compare(stored, CataloguePlan((), (), choose), assigned={site_code: group})
             self._carry_out(conn, found)
+            if by is not None:
+                details = {"site_code": site_code, "assigned": group,
+                           "moved": [{"site_code": site, "from": old, "to": new} for site, old, new in found.moves]}
+                log_operation(conn, by, "groups_assign", group_key=found.groups[site_code], details=details, at=self._at())
         _tell(found)
         return LoadReport(1, 0, 1, found.changed, found.notes)
 
-    def enable(self, target_code: str) -> bool:
+    def enable(self, target_code: str, by: Operator | None = None) -> bool:
         """Enable a target; return whether it was disabled. Raises BadInput if it is unknown."""
-        return self._switch(target_code, True)
+        return self._switch(target_code, True, by)
 
-    def disable(self, target_code: str) -> bool:
+    def disable(self, target_code: str, by: Operator | None = None) -> bool:
         """Disable a target, which deletes nothing; return whether it was enabled. Raises BadInput if it is unknown."""
-        return self._switch(target_code, False)
+        return self._switch(target_code, False, by)
 
     def groups(self, site_code: str | None = None) -> list[dict[str, Any]]:
         """Return `{"site_code", "group", "rule"}` of every site, or of one, sorted by code; unknown: no row."""
@@ -114,7 +126,7 @@ class Catalogue:
         with self._db.read() as conn:
             return [dict(row) for row in conn.execute(lines.order_by(sites.c.site_code)).mappings()]
 
-    def _switch(self, target_code: str, enabled: bool) -> bool:
+    def _switch(self, target_code: str, enabled: bool, by: Operator | None) -> bool:
         with self._db.write() as conn:
             moves.be_alone(conn)
             stored = _stored(conn)
@@ -126,20 +138,26 @@ class Catalogue:
             change = {"target_code": target_code, "enabled": enabled}
             groups = {code: site["group_key"] for code, site in stored.sites.items()}
             found = Difference(changed_targets=[change], groups=groups, disabled=[] if enabled else [target_code])
-            self._carry_out(conn, found, {target_code: row["site_code"]})
+            self._carry_out(conn, found)
+            if by is not None:
+                action = "target_enable" if enabled else "target_disable"
+                log_operation(conn, by, action, target_code=target_code, at=self._at())
         return True
 
-    def _carry_out(self, conn: Connection, found: Difference, homes: dict[str, str] | None = None) -> None:
+    def _at(self) -> dict[str, Any]:
+        return {} if self._now is None else {"p_now": self._now}
+
+    def _carry_out(self, conn: Connection, found: Difference) -> None:
         now = _moment(conn, self._now)
-        homes = homes or {row["target_code"]: row["site_code"] for row in found.changed_targets}
         moves.add_groups(conn, found.groups.values(), now)
         touched = {key for _site, old, new in found.moves for key in (old, new)}
         touched |= {found.groups[home] for _t, old, new in found.rehomed for home in (old, new) if home in found.groups}
-        touched |= {found.groups[homes[code]] for code in found.disabled if homes[code] in found.groups}
-        locked = moves.lock_groups(conn, touched)
+        emptied = moves.lanes_of_scheduled(conn, found.disabled) if found.disabled else []
+        locked = moves.lock_groups(conn, touched | set(emptied))
         _hand_over(conn, found, locked, now)
         if found.disabled:
             moves.cancel_scheduled(conn, found.disabled, now)
+            self._hot.refresh(conn, [key for key in emptied if key in locked], self._now)
         rows.add_sites(conn, found.new_sites, now)
         rows.change_sites(conn, found.changed_sites, now)
         rows.add_targets(conn, found.new_targets, now)
@@ -160,6 +178,16 @@ def _hand_over(conn: Connection, found: Difference, locked: dict[str, moves.Grou
         # from the rows as they were locked: of two moves in one load neither sees what the other took over
         moves.take_over(conn, [locked[old] for old in sorted(giving[key]) if old in locked], locked[key])
     moves.wake(conn, giving, now)
+
+
+def preview(plan: CataloguePlan) -> LoadReport:
+    """Return what loading `plan` would do where nothing is stored yet; needs no database."""
+    return _report(compare(Stored({}, {}), plan), plan)
+
+
+def _report(found: Difference, plan: CataloguePlan) -> LoadReport:
+    groups = {found.groups[site.site_code] for site in plan.sites}
+    return LoadReport(len(plan.sites), len(plan.targets), len(groups), found.changed, found.notes)
 
 
 def _stored(conn: Connection) -> Stored:

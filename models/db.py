@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlch
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from config import clock
-from config.errors import ServiceAway
+from config.errors import BadInput, ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
 from models.direct import direct
@@ -183,10 +183,13 @@ def patiently(work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: Fa
 def open_database(settings: Settings, *, reports: bool = False) -> Database:
     """Return the database of `settings`, having asked it for an answer.
 
-    Raises ServiceAway, saying what to start or to install, if it does not answer.
+    Raises ServiceAway, saying what to start or to install, if it does not answer; BadInput if the home cannot be made.
     """
     if settings.database_url.startswith("sqlite"):
-        settings.home.mkdir(parents=True, exist_ok=True)
+        try:
+            settings.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(unusable(settings.home, error)) from error
     database = Database(settings.database_url, reports=reports)
     try:
         with database.read() as conn:
@@ -200,6 +203,12 @@ def open_database(settings: Settings, *, reports: bool = False) -> Database:
         reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
         raise ServiceAway(f"the database {where} does not answer: {hint} ({reason})") from error
     return database
+
+
+def unusable(place: object, error: OSError) -> str:
+    """Return what to do about a folder or file of the home that cannot be used."""
+    return (f"{place} cannot be written ({error.strerror or error}): name another home with --home or RATELANE_HOME, or make "
+            "it a folder of your own")
 
 
 _opened: dict[int, Database] = {}

@@ -5,9 +5,20 @@ Both are written in the transaction of the change that they speak of: an action 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sqlalchemy import Column, Index, Integer, String, Table, Text
 
 from models.base import BigId, Json, UtcDateTime, metadata
+
+
+class Operator(NamedTuple):
+    """Who acts, how they asked (``cli``, ``api``, ``page``, ``celery``), and why."""
+
+    who: str
+    surface: str = "cli"
+    reason: str = ""
+
 
 #: Every action of an operator, from any surface.
 operations = Table(

@@ -145,8 +145,9 @@ def judge(ended: Ended, tally: Tally, limits: Limits, *, backoff_sec: float = 0.
     if isinstance(error, Cancelled):
         return Verdict(Event.CANCEL, "cancelled", tally, error="cancelled")
     if isinstance(error, Parked):
-        return Verdict(Event.PARK, error.reason, tally, delay_sec=error.delay_sec or None, wait_reason=error.reason,
-                       error=tally.error_msg)
+        # the group's own row holds what is paused: a copy in the job would outlive a resume (rule R9)
+        delay = None if error.reason == "paused" else error.delay_sec or None
+        return Verdict(Event.PARK, error.reason, tally, delay_sec=delay, wait_reason=error.reason, error=tally.error_msg)
     if isinstance(error, HostCooldown):
         return _cooled(error, ended, tally, limits)
     if isinstance(error, JobDeadlineExceeded):

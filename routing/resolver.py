@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from config.errors import BadInput
 from models.catalogue import Catalogue, CataloguePlan, Choice, Choose, LoadReport, SitePlan, Standing, TargetPlan
+from models.operations import Operator
 from routing.keys import key_problem, site_key
 from routing.rules import Rule, SiteFacts, resolve_all
 
@@ -48,12 +49,12 @@ def chooser(rules: Sequence[Rule] = ()) -> Choose:
     return choose
 
 
-def assign(catalogue: Catalogue, site_code: str, group: str | None) -> LoadReport:
+def assign(catalogue: Catalogue, site_code: str, group: str | None, by: Operator | None = None) -> LoadReport:
     """Assign a site to a group by hand (None: no longer); raises BadInput for an unknown site or an unusable key."""
     problem = key_problem(group) if group is not None else None
     if problem is not None:
         raise BadInput(f"group key {problem}")
-    return catalogue.assign(site_code, group, chooser())
+    return catalogue.assign(site_code, group, chooser(), by)
 
 
 def groups(catalogue: Catalogue, site_code: str | None = None) -> list[dict[str, Any]]:

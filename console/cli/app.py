@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Annotated
 
 import typer
 
-from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, store_commands
+from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, operator_commands, store_commands
 from console.cli.session import Session, command_session
+
+#: the home, or something in it, belongs to somebody else, cannot be written, or is no folder
+_NO_RIGHT = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
 
 app = typer.Typer(
     name="ratelane",
@@ -40,7 +44,8 @@ def _global_options(
     ctx.obj = Session(home=home, quiet=quiet, verbose=verbose)
 
 
-for _module in (crawl_commands, store_commands, job_commands, lane_commands, celery_commands):
+for _module in (crawl_commands, store_commands, job_commands, lane_commands, operator_commands,
+                celery_commands):
     _module.register(app)
 
 
@@ -72,6 +77,11 @@ def _explain(error: Exception) -> int:
     if isinstance(error, RatelaneError):
         print(f"ratelane: {redact_url(str(error))}", file=sys.stderr)
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in _NO_RIGHT:
+        from models.db import unusable
+
+        print(f"ratelane: {unusable(error.filename or 'a file', error)}", file=sys.stderr)
+        return 2
     away = _database_is_away(error)
     word = "the database does not answer" if away else f"unexpected {type(error).__name__}"
     hint = "" if session is not None and session.verbose else " (ratelane -v … shows the traceback)"

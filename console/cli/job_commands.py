@@ -1,17 +1,14 @@
-"""Commands about jobs: submit, list, look, watch, cancel, count."""
+"""Commands about jobs: submit, list, look, watch, count."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from console.cli import options
 from console.cli.session import Session, session_of
 from console.cli.show import brief, cell, print_fields, print_json, print_table, span
-
-if TYPE_CHECKING:
-    from models.queries import JobFilter
 
 _WATCH_EVERY_SEC = 0.5
 
@@ -21,7 +18,6 @@ def register(app: typer.Typer) -> None:
     app.command("submit")(submit)
     app.command("jobs")(jobs)
     app.command("job")(job)
-    app.command("cancel")(cancel)
     app.command("counts")(counts)
 
 
@@ -78,9 +74,9 @@ def jobs(
     from models import queries
 
     session = session_of(ctx)
-    wanted = _filter(site=site, target=target, status=status, group=group, kind=kind, source=source, run=run,
-                     dedupe_key=dedupe_key, search=search, include_history=history,
-                     limit=limit or session.settings.list_limit)
+    wanted = options.job_filter(
+        site=site, target=target, status=status, group=group, kind=kind, source=source, run=run, dedupe_key=dedupe_key,
+        search=search, include_history=history, limit=limit or session.settings.list_limit)
     with session.database.look() as conn:
         found = queries.jobs(conn, wanted)
     if json:
@@ -110,44 +106,7 @@ def job(
     elif json:
         print_json(document)
     else:
-        _print_job(document)
-
-
-def cancel(
-    ctx: typer.Context,
-    job_ids: Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Ids of jobs", show_default=False)] = None,
-    site: options.Site = None,
-    target: options.Target = None,
-    status: options.Status = None,
-    group: options.Group = None,
-    kind: options.Kind = None,
-    source: options.Source = None,
-    run: options.Run = None,
-    dedupe_key: options.DedupeKey = None,
-    search: options.Search = None,
-    json: options.Json = False,
-) -> None:
-    """Cancel jobs by id, or every active one that filters let through; exit 1 if one was refused."""
-    from config.errors import BadInput
-    from console import actions
-
-    session = session_of(ctx)
-    wanted = _filter(site=site, target=target, status=status, group=group, kind=kind, source=source, run=run,
-                     dedupe_key=dedupe_key, search=search)
-    if bool(job_ids) == wanted.narrows:
-        raise BadInput("name the jobs to cancel either by id or by filters (--status, --site, …)")
-    if job_ids:
-        document = actions.cancel(session.database, session.settings, job_ids)
-    else:
-        document = actions.cancel_matching(session.database, session.settings, wanted)
-    if json:
-        print_json(document)
-    else:
-        print(f"{document['cancelled']} cancelled, {document['flagged']} running and asked to stop")
-        for one in document["refused"]:
-            print(f"{one['job_id']}: {one['reason']}")
-    if document["refused"]:
-        raise typer.Exit(1)
+        _print_job(session, document)
 
 
 def counts(ctx: typer.Context, json: options.Json = False) -> None:
@@ -157,17 +116,6 @@ def counts(ctx: typer.Context, json: options.Json = False) -> None:
     with session_of(ctx).database.look() as conn:
         found = queries.counts(conn)
     print_json(found) if json else print_fields({name: str(number) for name, number in found.items()})
-
-
-def _filter(**fields: Any) -> JobFilter:
-    """Return the filter of a command; an unknown status is a mistake, not an empty list."""
-    from config.errors import BadInput
-    from models.queries import STATUSES, JobFilter
-
-    status = fields.get("status")
-    if status is not None and status not in STATUSES:
-        raise BadInput(f"no status is called {status!r}; there are {', '.join(STATUSES)}")
-    return JobFilter(**fields)
 
 
 def _job(session: Session, job_id: str) -> dict[str, Any]:
@@ -197,7 +145,7 @@ def _watch(session: Session, document: dict[str, Any], json: bool) -> None:
         clock.pause(_WATCH_EVERY_SEC)
         document = _job(session, document["job_id"])
     if not json:
-        _print_job(document)
+        _print_job(session, document)
 
 
 def _line(one: dict[str, Any]) -> str:
@@ -210,7 +158,11 @@ def _line(one: dict[str, Any]) -> str:
     )
 
 
-def _print_job(one: dict[str, Any]) -> None:
+def _print_job(session: Session, one: dict[str, Any]) -> None:
+    from models import queries
+
+    with session.database.look() as conn:
+        operations = queries.operations_of_job(conn, one["job_id"])
     apart = ("progress", "attempts_log", "result")
     print_fields({name: value for name, value in one.items() if name not in apart})
     print_fields({"progress": _line(one), "result": one["result"]})
@@ -220,6 +172,12 @@ def _print_job(one: dict[str, Any]) -> None:
                                    "last_completed_page", "error")] for tried in one["attempts_log"]),
         empty="no attempts yet",
     )
+    if operations:
+        print_table(
+            ("when", "who", "through", "did", "why"),
+            ([done["at"], done["who"], done["surface"], done["action"], done["reason"]] for done in operations),
+            empty="",
+        )
 
 
 def _page(one: dict[str, Any]) -> str:

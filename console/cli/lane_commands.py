@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import options
-from console.cli.session import session_of
-from console.cli.show import print_fields, print_json, print_table, span
+from console.cli.session import Session, session_of
+from console.cli.show import brief, print_fields, print_json, print_table, span
 
 
 def register(app: typer.Typer) -> None:
@@ -23,11 +23,15 @@ def lanes(ctx: typer.Context, json: options.Json = False) -> None:
     """Show a row for each group that has work or a pause."""
     from models import queries
 
-    with session_of(ctx).database.look() as conn:
+    session = session_of(ctx)
+    with session.database.look() as conn:
         found = queries.lanes(conn)
     if json:
         print_json(found)
         return
+    all_paused = fleet_sentence(session)
+    if all_paused:
+        print(all_paused)
     print_table(
         ("group", "running", "for", "queued", "next", "paused until", "why", "interval", "worker"),
         ([one["group"], one["running_target"] or one["running_job_id"], span(one["running_for_sec"]),
@@ -35,6 +39,18 @@ def lanes(ctx: typer.Context, json: options.Json = False) -> None:
           one["worker"]] for one in found),
         empty="no lane has work or a pause",
     )
+
+
+def fleet_sentence(session: Session) -> str:
+    """Return the sentence about the pause of all lanes, "" if there is none."""
+    from models import queries
+
+    with session.database.look() as conn:
+        pause = queries.fleet_pause(conn)
+    if pause is None:
+        return ""
+    until = f"until {pause['until']}" if pause["until"] else "until somebody resumes them"
+    return f"all lanes are paused {until} by {pause['by']} because: {brief(pause['reason'])}"
 
 
 def _paused(one: dict[str, Any]) -> str:
@@ -90,11 +106,14 @@ def audit(
     json: options.Json = False,
 ) -> None:
     """Prove politeness and exclusion from the request log and the attempts; exit 1 on any violation."""
+    from console import actions
     from console.cli.parse import moment
     from models.audit import is_clean, read_audit
 
     session = session_of(ctx)
     start = moment(since) if since is not None else None
+    if group is not None:
+        actions.require_group(session.database, group)
     _ = session.database
     with session.open_database(reports=True).look() as conn:
         found = read_audit(conn, group=group, host=host, since=start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,12 +51,16 @@ def load(
     """Load sites, targets and group rules; all of the file or nothing of it."""
     from console.cli.crawling import contact_notes
     from console.sites_file import read_sites_file
-    from models.catalogue import Catalogue
+    from models.catalogue import Catalogue, preview
     from routing import resolver
 
     session = session_of(ctx)
     described = read_sites_file(file)
-    found = Catalogue(session.database).load(resolver.plan(described), dry_run=dry_run, prune=prune)
+    plan = resolver.plan(described)
+    if dry_run and session.stores_nothing_yet:
+        found = preview(plan)
+    else:
+        found = Catalogue(session.database).load(plan, dry_run=dry_run, prune=prune, by=session.operator())
     for note in (*described.warnings, *contact_notes(session.settings, described), *found.notes):
         session.say(f"note: {note}")
     if json:
@@ -81,13 +85,14 @@ def targets(
     """List targets with interval, last crawl and frontier; enable or disable one."""
     from console import actions
     from models import queries
-    from models.catalogue import Catalogue
 
     session = session_of(ctx)
-    for code, change in ((enable, Catalogue.enable), (disable, Catalogue.disable)):
-        if code is not None:
-            actions.require_target(session.database, code)
-            change(Catalogue(session.database), code)
+    if site is not None:
+        actions.require_site(session.database, site)
+    if enable is not None:
+        actions.enable_target(session.database, enable, session.operator())
+    if disable is not None:
+        actions.disable_target(session.database, disable, session.operator())
     with session.database.look() as conn:
         found = queries.targets(conn, site)
     if json:
@@ -104,16 +109,18 @@ def targets(
 def interval(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(help="Code of the target")],
+    reset: Annotated[bool, typer.Option("--reset", help="Forget what objections made of it")] = False,
+    reason: Annotated[str | None, typer.Option(help="Why it is reset; kept in its history", show_default=False)] = None,
     json: options.Json = False,
 ) -> None:
-    """Show a target's interval in force, its baseline and what changed it."""
+    """Show a target's interval in force, its baseline and what changed it; --reset goes back to the file's."""
     from console import actions
-    from models import queries
 
     session = session_of(ctx)
-    actions.require_target(session.database, target)
-    with session.database.look() as conn:
-        found: dict[str, Any] = queries.interval(conn, target) or {}
+    if reset:
+        found = actions.reset_interval(session.database, target, session.operator(reason))
+    else:
+        found = actions.interval(session.database, target)
     if json:
         print_json(found)
         return
@@ -161,18 +168,17 @@ def groups(
 ) -> None:
     """Show how sites map to rate groups and which rule decided; `groups assign SITE GROUP` decides by hand."""
     from config.errors import BadInput
-    from models.catalogue import Catalogue
-    from routing import resolver
+    from console import actions
 
-    session, catalogue = session_of(ctx), Catalogue(session_of(ctx).database)
+    session = session_of(ctx)
     words = words or []
     if words[:1] == ["assign"] and len(words) == 3:
-        for note in resolver.assign(catalogue, words[1], words[2]).notes:
+        for note in actions.assign_group(session.database, words[1], words[2], session.operator()).notes:
             session.say(f"note: {note}")
         words = words[1:2]
     elif len(words) > 1:
         raise BadInput("write `ratelane groups [SITE]` or `ratelane groups assign SITE GROUP`")
-    found = resolver.groups(catalogue, words[0] if words else None)
+    found = actions.groups(session.database, words[0] if words else None)
     if json:
         print_json(found)
     else:

@@ -12,12 +12,13 @@ longer as the guard says.
 """
 
 from models.ledger.books import no_clock
-from models.ledger.queueing import Answer, NewJob, Queueing, Submitted
+from models.ledger.operating import Answer, Changed, Operating
+from models.ledger.queueing import NewJob, Queueing, Submitted
 from models.ledger.running import Running
 from models.ledger.settling import Settled, Settling, writes_of
 
-__all__ = ["Answer", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
+__all__ = ["Answer", "Changed", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling):
+class Ledger(Queueing, Running, Settling, Operating):
     """Every verb of a job's life on one database."""

@@ -1,4 +1,4 @@
-"""Submitting, cancelling, claiming and handing back: what happens to jobs that no body works on."""
+"""Submitting, claiming and handing back: what happens to jobs that no body works on."""
 
 from __future__ import annotations
 
@@ -53,14 +53,6 @@ class Submitted:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The answer to a cancel: `verdict` is ``cancelled``, ``flagged`` or ``refused`` (with the `reason`)."""
-
-    verdict: str
-    reason: str = ""
-
-
 class Queueing(Books):
     """The verbs of jobs that wait."""
 
@@ -108,24 +100,6 @@ class Queueing(Books):
                 return Submitted(found.job_id, False, found.group_key, warnings)
             if job.job_id is None:
                 row["job_id"] = secrets.token_hex(6)
-
-    def cancel(self, job_id: str) -> Answer:
-        """Cancel a queued job at once, or ask a running one to stop; asking it twice answers the same (rule J10)."""
-        with self.db.write() as conn:
-            found = conn.execute(queueing.GROUP_OF, {"b_job": job_id}).first()
-            if found is None:
-                return Answer("refused", "not_found")
-            self.hot.lock_groups(conn, [found.group_key])
-            what = {"b_job": job_id, **self.at()}
-            if conn.execute(queueing.CANCEL_QUEUED, what).rowcount:
-                self.hot.refresh(conn, [found.group_key], self._now())
-                log_event(log, "job.cancel", job=job_id, group=found.group_key)
-                return Answer("cancelled")
-            if conn.execute(queueing.FLAG_RUNNING, what).rowcount:
-                log_event(log, "job.stop_requested", job=job_id, group=found.group_key)
-                return Answer("flagged")
-            status = conn.execute(queueing.GROUP_OF, {"b_job": job_id}).one().status
-            return Answer("refused", f"cannot cancel status={status}")
 
     def fold(self) -> int:
         """Fold what submits left behind into the groups; returns how many groups changed. A transaction of its own."""

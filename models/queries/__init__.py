@@ -1,6 +1,6 @@
 """Reading only: the documents of the command line contract, as the CLI, the API and the pages show them."""
 
-from models.queries.catalogue import articles, interval, nearest_target, targets
+from models.queries.catalogue import articles, interval, known_groups, known_sites, nearest, nearest_target, targets
 from models.queries.jobs import (
     FINAL,
     STATUSES,
@@ -13,11 +13,12 @@ from models.queries.jobs import (
     jobs,
     statuses,
 )
-from models.queries.lanes import lanes, live
+from models.queries.lanes import fleet_pause, lane, lanes, live
+from models.queries.operations import operations_of_group, operations_of_job
 from models.queries.workers import workers
 
 __all__ = [
-    "FINAL", "STATUSES", "JobFilter", "articles", "counts", "documents", "find_active", "find_latest",
-    "interval", "job", "jobs", "lanes", "live",
-    "nearest_target", "statuses", "targets", "workers",
+    "FINAL", "STATUSES", "JobFilter", "articles", "counts", "documents", "find_active", "find_latest", "fleet_pause",
+    "interval", "job", "jobs", "known_groups", "known_sites", "lane", "lanes", "live", "nearest", "nearest_target",
+    "operations_of_group", "operations_of_job", "statuses", "targets", "workers",
 ]

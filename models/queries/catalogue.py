@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from models.articles import articles as article_table
+from models.groups import rate_groups
 from models.queries.reading import iso, rows
 from models.sites import interval_history, sites
 from models.sites import targets as table
 
 _ROWS_AT_ONCE = 500
+#: names that are few enough to compare each of them with a mistyped one
+_FEW = 5_000
 
 
 def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
@@ -68,9 +71,23 @@ def interval(conn: Connection, target_code: str) -> dict[str, Any] | None:
 
 def nearest_target(conn: Connection, target_code: str) -> str | None:
     """Return the known target code that looks most like `target_code`, or None if there are no targets."""
-    known = conn.execute(select(table.c.target_code)).scalars().all()
-    near = difflib.get_close_matches(target_code, known, n=1, cutoff=0.0)
+    return nearest(target_code, conn.execute(select(table.c.target_code)).scalars().all())
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """Return the one of `known` that looks most like `name`; of very many only one that really looks like it."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0 if len(known) <= _FEW else 0.6)
     return near[0] if near else None
+
+
+def known_sites(conn: Connection) -> Sequence[str]:
+    """Return the codes of all sites, sorted."""
+    return conn.execute(select(sites.c.site_code).order_by(sites.c.site_code)).scalars().all()
+
+
+def known_groups(conn: Connection) -> Sequence[str]:
+    """Return the keys of all rate groups, sorted."""
+    return conn.execute(select(rate_groups.c.key).order_by(rate_groups.c.key)).scalars().all()
 
 
 def articles(

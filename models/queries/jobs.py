@@ -53,9 +53,13 @@ class JobFilter:
     @property
     def narrows(self) -> bool:
         """Whether it names anything at all: an action on "every job there is" is nobody's wish (rule J14)."""
-        fields = (self.site, self.target, self.status, self.group, self.kind, self.source, self.run,
-                  self.dedupe_key, self.search)
-        return any(field is not None for field in fields)
+        return bool(self.named)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What it names, by field."""
+        fields = ("site", "target", "status", "group", "kind", "source", "run", "dedupe_key", "search")
+        return {name: value for name in fields if (value := getattr(self, name)) not in (None, "")}
 
 
 def job(conn: Connection, job_id: str) -> dict[str, Any] | None:
@@ -150,7 +154,7 @@ def lane_order() -> tuple[ColumnElement[Any], ...]:
 
 
 def _in_order(wanted: JobFilter) -> list[Select[Any]]:
-    base = select(table).where(*_conditions(wanted))
+    base = select(table).where(*conditions(wanted))
     newest_first = func.coalesce(table.c.started_at, table.c.claimed_at, table.c.queue_at).desc()
     parts: list[tuple[tuple[str, ...], tuple[ColumnElement[Any], ...]]] = [
         (("running",), (newest_first, table.c.seq.desc())),
@@ -166,7 +170,8 @@ def _in_order(wanted: JobFilter) -> list[Select[Any]]:
     ]
 
 
-def _conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
+def conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions on a job's row under which `wanted` lets it through."""
     exact = {
         "site_code": wanted.site, "target_code": wanted.target, "status": wanted.status, "group_key": wanted.group,
         "kind": wanted.kind, "source": wanted.source, "run_id": wanted.run, "dedupe_key": wanted.dedupe_key,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, or_, select
 
-from models.groups import rate_groups
+from models.groups import fleet, rate_groups
 from models.jobs import jobs
 from models.queries.catalogue import in_force
 from models.queries.jobs import counts, lane_order, progress
@@ -25,19 +25,35 @@ class Pause(NamedTuple):
     reason: str | None = None
 
 
-def pause_of(group: Mapping[str, Any] | None, now: datetime) -> Pause:
-    """Return which pause of a group's row is in force at `now`: the later of operator's and cooldown's (rule R9)."""
-    if group is None:
-        return Pause()
-    both = [
-        (group["operator_pause_until"], "operator", group["operator_pause_reason"]),
-        (group["pause_until"], "cooldown", group["pause_reason"]),
+def pause_of(group: Mapping[str, Any] | None, fleet: Mapping[str, Any] | None, now: datetime) -> Pause:
+    """Return which pause is in force at `now`: the latest of the one of all, the group's own and its cooldown (R9)."""
+    all_of_them = [
+        *([(fleet["operator_pause_until"], "operator", fleet["operator_pause_reason"])] if fleet else []),
+        *([(group["operator_pause_until"], "operator", group["operator_pause_reason"]),
+           (group["pause_until"], "cooldown", group["pause_reason"])] if group else []),
     ]
-    held = [one for one in both if one[0] is not None and one[0] > now]
+    held = [one for one in all_of_them if one[0] is not None and one[0] > now]
     if not held:
         return Pause()
     until, kind, reason = max(held, key=lambda one: one[0])
     return Pause(None if is_endless(until) else until, kind, reason)
+
+
+def fleet_pause(conn: Connection) -> dict[str, Any] | None:
+    """Return ``{"until", "by", "reason", "since"}`` of the pause of all lanes, None if there is none now.
+
+    `until` is None if somebody has to lift it.
+    """
+    row = _fleet(conn)
+    if row is None or row["operator_pause_until"] is None or row["operator_pause_until"] <= db_moment(conn):
+        return None
+    until = row["operator_pause_until"]
+    return {"until": None if is_endless(until) else iso(until), "by": row["operator_pause_by"],
+            "reason": row["operator_pause_reason"], "since": iso(row["operator_paused_at"])}
+
+
+def _fleet(conn: Connection) -> dict[str, Any] | None:
+    return next(rows(conn, select(fleet).where(fleet.c.id == 1)), None)
 
 
 class _Lanes(NamedTuple):
@@ -48,12 +64,25 @@ class _Lanes(NamedTuple):
     running: dict[str, Mapping[str, Any]]
     next_up: dict[str, Mapping[str, Any]]
     queued: dict[str, int]
+    fleet: Mapping[str, Any] | None
+
+    def pause_of(self, name: str) -> Pause:
+        """The pause of a group that is in force."""
+        return pause_of(self.groups.get(name), self.fleet, self.now)
 
 
 def lanes(conn: Connection) -> list[dict[str, Any]]:
-    """Return a document for each group that has work or a pause, sorted by its key (rule R10)."""
+    """Return a document for each group that has work or a pause of its own, sorted by its key (rule R10)."""
     found = _read(conn)
-    names = sorted({*found.queued, *found.running, *found.groups})
+    return _documents(conn, found, sorted({*found.queued, *found.running, *found.groups}))
+
+
+def lane(conn: Connection, group: str) -> dict[str, Any]:
+    """Return the document of one group, whether it has work or a pause or not."""
+    return _documents(conn, _read(conn, group), [group])[0]
+
+
+def _documents(conn: Connection, found: _Lanes, names: list[str]) -> list[dict[str, Any]]:
     members = _site_codes(conn)
     intervals = _intervals(conn, [*found.running.values(), *found.next_up.values()])
     return [_lane_document(name, found, members[name], intervals) for name in names]
@@ -71,7 +100,7 @@ def live(conn: Connection) -> dict[str, Any]:
 
 
 def _is_held(name: str, found: _Lanes) -> bool:
-    return pause_of(found.groups.get(name), found.now).kind is not None or _not_before(name, found) is not None
+    return found.pause_of(name).kind is not None or _not_before(name, found) is not None
 
 
 def _not_before(name: str, found: _Lanes) -> datetime | None:
@@ -80,29 +109,33 @@ def _not_before(name: str, found: _Lanes) -> datetime | None:
     return due if due is not None and due > found.now else None
 
 
-def _read(conn: Connection) -> _Lanes:
+def _read(conn: Connection, group: str | None = None) -> _Lanes:
+    """Read what there is, or what there is of one group."""
     now = db_moment(conn)
+    only = [] if group is None else [jobs.c.group_key == group]
     queued = conn.execute(
-        select(jobs.c.group_key, func.count()).where(jobs.c.status == "queued").group_by(jobs.c.group_key)
+        select(jobs.c.group_key, func.count()).where(jobs.c.status == "queued", *only).group_by(jobs.c.group_key)
     )
     paused = or_(rate_groups.c.pause_until > now, rate_groups.c.operator_pause_until > now)
     working = rate_groups.c.key.in_(select(jobs.c.group_key).where(jobs.c.status.in_(("queued", "running"))))
+    shown = or_(paused, working) if group is None else rate_groups.c.key == group
     return _Lanes(
         now=now,
-        groups={row["key"]: row for row in rows(conn, select(rate_groups).where(or_(paused, working)))},
-        running={row["group_key"]: row for row in rows(conn, select(jobs).where(jobs.c.status == "running"))},
-        next_up={row["group_key"]: row for row in rows(conn, _heads(now))},
+        groups={row["key"]: row for row in rows(conn, select(rate_groups).where(shown))},
+        running={row["group_key"]: row for row in rows(conn, select(jobs).where(jobs.c.status == "running", *only))},
+        next_up={row["group_key"]: row for row in rows(conn, _heads(now, *only))},
         queued=dict(queued.all()),
+        fleet=_fleet(conn),
     )
 
 
-def _heads(now: datetime) -> Select[Any]:
+def _heads(now: datetime, *only: ColumnElement[bool]) -> Select[Any]:
     """The first queued job of each group in lane order; one that is not due does not stand before one that is (R4)."""
     later = case((jobs.c.run_after > now, jobs.c.run_after), else_=None)
     place = func.row_number().over(
         partition_by=jobs.c.group_key, order_by=(later.is_not(None), later, *lane_order())
     )
-    ranked = select(jobs.c.seq, place.label("place")).where(jobs.c.status == "queued").subquery()
+    ranked = select(jobs.c.seq, place.label("place")).where(jobs.c.status == "queued", *only).subquery()
     return select(jobs).join(ranked, ranked.c.seq == jobs.c.seq).where(ranked.c.place == 1)
 
 
@@ -124,7 +157,7 @@ def _lane_document(
     name: str, found: _Lanes, site_codes: list[str], intervals: Mapping[str, float]
 ) -> dict[str, Any]:
     group, running, next_up = found.groups.get(name), found.running.get(name) or {}, found.next_up.get(name) or {}
-    pause = pause_of(group, found.now)
+    pause = found.pause_of(name)
     return {
         "group": name,
         "site_codes": site_codes,
@@ -159,7 +192,7 @@ def _interval_of(
 def _live_document(name: str, found: _Lanes) -> dict[str, Any]:
     running = found.running.get(name)
     job = running or found.next_up.get(name) or {}
-    pause = pause_of(found.groups.get(name), found.now)
+    pause = found.pause_of(name)
     done = progress(job.get("progress"))
     return {
         "group": name,

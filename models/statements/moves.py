@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from models.groups import lane_wake, rate_groups
@@ -50,7 +50,8 @@ def take_over(conn: Connection, giving: Iterable[GroupRow], receiving: GroupRow)
     values: dict[str, Any] = dict(receiving)
     for row in giving:
         values |= _later(row, values, "pause_until", "pause_kind", "pause_reason", "paused_at")
-        values |= _later(row, values, "operator_pause_until", "operator_pause_reason", "operator_pause_by")
+        values |= _later(row, values, "operator_pause_until", "operator_pause_reason", "operator_pause_by",
+                         "operator_paused_at")
         values |= _later(row, values, "next_request_at")
         values |= _later(row, values, "last_response_at")
         values |= _later(row, values, "last_interval_sec")
@@ -94,17 +95,25 @@ def move_queued_target(conn: Connection, target_code: str, site_code: str, group
     return moved.rowcount
 
 
+def lanes_of_scheduled(conn: Connection, target_codes: Sequence[str]) -> list[str]:
+    """Find the groups in which queued scheduled jobs of targets wait."""
+    return list(conn.execute(select(jobs.c.group_key).where(*_scheduled(target_codes)).distinct()).scalars())
+
+
 def cancel_scheduled(conn: Connection, target_codes: Sequence[str], now: datetime) -> int:
     """Cancel the queued scheduled jobs of targets that were disabled and return how many (rule J1).
 
     The caller has locked their groups; what somebody submitted by hand stays.
     """
     ended = conn.execute(
-        update(jobs)
-        .where(jobs.c.target_code.in_(target_codes), jobs.c.status == "queued", jobs.c.source == "schedule")
+        update(jobs).where(*_scheduled(target_codes))
         .values(status="cancelled", finished_at=now, updated_at=now, error_msg="target_disabled", wait_reason="")
     )
     return ended.rowcount
+
+
+def _scheduled(target_codes: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
+    return jobs.c.target_code.in_(target_codes), jobs.c.status == "queued", jobs.c.source == "schedule"
 
 
 def wake(conn: Connection, keys: Iterable[str], now: datetime) -> None:

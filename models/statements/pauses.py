@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, String, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Select, String, Update, bindparam, case, func, insert, literal, select, update
 
-from models.base import db_now, plus_seconds, seconds_from
-from models.groups import cooldowns, rate_groups
+from models.base import FAR, UtcDateTime, db_now, plus_seconds, seconds_from
+from models.groups import cooldowns, fleet, lane_wake, rate_groups
 from models.jobs import jobs
 from models.sites import interval_history, sites, targets
 
@@ -68,3 +70,74 @@ def set_crawl_delay(group: str, seconds: float) -> Any:
     return update(rate_groups).where(rate_groups.c.key == group).values(
         crawl_delay_sec=case((rate_groups.c.crawl_delay_sec > seconds, rate_groups.c.crawl_delay_sec),
                              else_=func.coalesce(seconds, 0.0)))
+
+
+def _hold(table: Any, until: datetime | None, for_sec: float | None, who: str, reason: str) -> Update:
+    end: Any = plus_seconds(db_now(), for_sec) if for_sec is not None else literal(until or FAR, UtcDateTime())
+    return update(table).where(end > db_now()).values(
+        operator_pause_until=end, operator_pause_reason=reason, operator_pause_by=who, operator_paused_at=db_now())
+
+
+def hold(group: str, until: datetime | None, for_sec: float | None, *, who: str, reason: str) -> Update:
+    """Set the operator's pause of a group, whatever it was before; no row if the group is unknown or the end is past.
+
+    It ends `for_sec` from now or at `until`; neither means that somebody has to lift it (rule R9).
+    """
+    return _hold(rate_groups, until, for_sec, who, reason).where(rate_groups.c.key == group)
+
+
+def hold_all(until: datetime | None, for_sec: float | None, *, who: str, reason: str) -> Update:
+    """Set the pause of all groups; as `hold`."""
+    return _hold(fleet, until, for_sec, who, reason).where(fleet.c.id == 1)
+
+
+_NO_HOLD: dict[str, None] = dict.fromkeys(
+    ("operator_pause_until", "operator_pause_reason", "operator_pause_by", "operator_paused_at"))
+
+LIFT = (
+    update(rate_groups)
+    .where(rate_groups.c.key == bindparam("b_group", type_=String()), rate_groups.c.operator_pause_until.is_not(None))
+    .values(_NO_HOLD)
+)
+LIFT_ALL = update(fleet).where(fleet.c.id == 1, fleet.c.operator_pause_until.is_not(None)).values(_NO_HOLD)
+
+EXISTS = select(rate_groups.c.key).where(rate_groups.c.key == bindparam("b_group", type_=String()))
+
+#: Says of every group with queued jobs that it may be due; locks no group.
+WAKE_ALL = insert(lane_wake).from_select(
+    ["group_key", "at"],
+    select(rate_groups.c.key, db_now()).where(
+        select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, jobs.c.status == "queued").exists()))
+
+
+def end_cooldowns(conn: Connection, groups: Sequence[str], **at: Any) -> list[str]:
+    """End the cooldowns of locked groups now, in their history too; returns the groups that had one.
+
+    The level stays: whoever objects again soon is believed to mean it.
+    """
+    ended = sorted(conn.execute(
+        update(rate_groups).where(rate_groups.c.key.in_(groups), rate_groups.c.pause_until > db_now())
+        .values(pause_until=db_now()).returning(rate_groups.c.key), at).scalars())
+    if ended:
+        conn.execute(update(cooldowns).where(cooldowns.c.group_key.in_(ended), cooldowns.c.until > db_now()).values(
+            until=db_now()), at)
+    return ended
+
+
+def cooling(behind: str, limit: int) -> Select[Any]:
+    """Find groups that cool down, by key, those behind the key `behind`."""
+    return select(rate_groups.c.key).where(
+        rate_groups.c.pause_until > db_now(), rate_groups.c.key > behind).order_by(rate_groups.c.key).limit(limit)
+
+
+def reset_interval(conn: Connection, target_code: str, *, cause: str, **at: Any) -> bool:
+    """Clear what objections made of a target's interval, with its history row; returns whether there was anything."""
+    row = conn.execute(lock_target(target_code)).first()
+    if row is None or row.grown_interval_sec is None:
+        return False
+    conn.execute(update(targets).where(targets.c.target_code == target_code).values(
+        grown_interval_sec=None, updated_at=db_now()), at)
+    conn.execute(insert(interval_history).values(
+        target_code=target_code, old_interval_sec=max(row.interval_sec, row.grown_interval_sec),
+        new_interval_sec=row.interval_sec, cause=cause, at=db_now()), at)
+    return True

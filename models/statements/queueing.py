@@ -113,16 +113,8 @@ def _served(lanes: Sequence[str] | None, dialect: str) -> list[ColumnElement[boo
 DROP_LOST_WAKES = delete(lane_wake).where(
     lane_wake.c.group_key.not_in(select(rate_groups.c.key)), lane_wake.c.at < plus_seconds(db_now(), -60.0))
 
-GROUP_OF = select(jobs.c.group_key, jobs.c.status).where(jobs.c.job_id == bindparam("b_job", type_=String()))
-
-CANCEL_QUEUED = (
-    update(jobs).where(jobs.c.job_id == bindparam("b_job", type_=String()), jobs.c.status == "queued")
-    .values(status="cancelled", finished_at=db_now(), updated_at=db_now(), error_msg="cancelled", wait_reason="")
-)
-FLAG_RUNNING = (
-    update(jobs).where(jobs.c.job_id == bindparam("b_job", type_=String()), jobs.c.status == "running")
-    .values(stop_requested=True, updated_at=db_now())
-)
+IS_JOB = jobs.c.job_id == bindparam("b_job", type_=String())
+GROUP_OF = select(jobs.c.seq, jobs.c.group_key, jobs.c.status).where(IS_JOB)
 
 #: A claim that never started goes back to its place; nothing is spent but the number of the attempt.
 HAND_BACK = (

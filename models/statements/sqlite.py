@@ -33,14 +33,15 @@ _GROUP = """
     SELECT ready_at, next_request_at, pause_until, operator_pause_until,
         (SELECT operator_pause_until FROM fleet WHERE id = 1) AS fleet_pause_until
     FROM rate_groups WHERE key = ?"""
+# without the name of the index SQLite reads the queued jobs of all groups
 _FIRST = """
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE group_key = :key AND status = 'queued' AND run_after IS NULL)
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs INDEXED BY ix_jobs_due
+        WHERE group_key = :key AND status = 'queued' AND run_after IS NULL)
     THEN 0 ELSE (SELECT run_after FROM jobs WHERE group_key = :key AND status = 'queued' ORDER BY run_after LIMIT 1) END"""
 _TAKE = """
     UPDATE jobs SET status = 'running', attempt = attempt + 1, claim_no = :claim_no, worker = :worker, boot_id = :boot,
         claimed_at = :now, started_at = NULL, updated_at = :now, busy_until = NULL, park_requested = 0,
-        lease_until = :now + :lease,
-        last_response_at = NULL
+        lease_until = :now + :lease, last_response_at = NULL
     WHERE job_id = :job AND status = 'queued'"""
 _LOG = """
     INSERT INTO attempts (job_id, attempt, group_key, site_code, worker, boot_id, source, claimed_at, from_page,
@@ -266,8 +267,7 @@ def _settling(job_id: str, attempt: int, writes: dict[str, Any], at: int, stop: 
     # a stop request wins over going on (rule C6); a body that returned first is done (rule J10)
     cancelled = stop and writes["status"] == "queued"
     status = "cancelled" if cancelled else writes["status"]
-    age, result = writes.get("response_age"), writes.get("result")
-    delay = writes.get("delay")
+    age, result, delay = writes.get("response_age"), writes.get("result"), writes.get("delay")
     return {
         **{name: writes[name] for name in (
             "failures", "recoveries", "recoveries_row", "cooldown_retries", "cooldown_row", "deadlines",

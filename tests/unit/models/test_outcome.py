@@ -69,6 +69,8 @@ ROWS: dict[str, tuple[BaseException | None, Tally, State, str, dict[str, Any]]] 
     "an operator's pause": (
         Parked("paused"), FRESH, State.QUEUED, "paused",
         {"to_back": False, "delay_sec": None, "wait_reason": "paused", "error": ""}),
+    "a pause whose end is known: the group's row has it": (
+        Parked("paused", 3_600.0), FRESH, State.QUEUED, "paused", {"to_back": False, "delay_sec": None}),
     "a park": (
         Parked("parked", 90.0), FRESH, State.QUEUED, "parked", {"to_back": False, "delay_sec": 90.0}),
     "a quiet window": (Parked("quiet_window", 5), FRESH, State.QUEUED, "quiet_window", {"to_back": False}),

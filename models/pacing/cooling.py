@@ -1,4 +1,4 @@
-"""The only writer of a group's pauses and of a target's grown interval (rules C3 and C5).
+"""What an objection does: the pause of a group and the growth of an interval (rules C3 and C5).
 
 Its verbs work inside a transaction that has locked the group's row: a pause must stand before the lane is free again.
 """
