@@ -157,11 +157,12 @@ class Catalogue:
         _hand_over(conn, found, locked, now)
         if found.disabled:
             moves.cancel_scheduled(conn, found.disabled, now)
-            self._hot.refresh(conn, [key for key in emptied if key in locked], self._now)
         rows.add_sites(conn, found.new_sites, now)
         rows.change_sites(conn, found.changed_sites, now)
         rows.add_targets(conn, found.new_targets, now)
         rows.change_targets(conn, found.changed_targets, now)
+        # those that lost jobs; the receiving ones are woken
+        self._hot.refresh(conn, sorted(locked), self._now)
 
 
 def _hand_over(conn: Connection, found: Difference, locked: dict[str, moves.GroupRow], now: datetime) -> None:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select
 
 from config.errors import (
     Cancelled,
@@ -35,6 +35,7 @@ from models.base import metadata
 from models.catalogue import Catalogue
 from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
+from models.groups import fleet
 from models.jobs import attempts, jobs
 from models.lifecycle import Event, State, next_state
 from models.sites import sites
@@ -51,6 +52,7 @@ ENDS: dict[str, BaseException | None] = {
     "cooldown": objection(), "challenge": objection("js_challenge", 567), "deadline": JobDeadlineExceeded("x"),
     "park": Parked("parked", 40.0), "soft stop": Parked("soft_stop"), "cancelled": Cancelled(),
 }
+DEAD = (State.FAILED, State.CANCELLED)
 #: what an attempt's recorded outcome did to its job; two words stand for an end and for a beginning
 EVENTS = {
     "done": Event.FINISH, "failed": Event.FAIL, "abandoned": Event.FAIL, "failed_attempt": Event.AGAIN,
@@ -84,6 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.bench.db.write() as conn:
             for table in metadata.sorted_tables:
                 conn.execute(delete(table))
+            conn.execute(insert(fleet).values(id=1))
         seed(self.bench.db, SHAPE)
         for code in [*TARGETS, *TARGETS]:
             self.bench.submit(code)
@@ -256,7 +259,8 @@ class LedgerMachine(RuleBasedStateMachine):
         homes = {row["site_code"]: row["group_key"] for row in self.bench.rows(sites)}
         busy = {row["site_code"] for row in rows if row["status"] == "running"}
         group = self.bench.group(key)
-        gates = (group["pause_until"], group["operator_pause_until"], group["next_request_at"])
+        gates = (group["pause_until"], group["operator_pause_until"], group["next_request_at"],
+                 self.bench.rows(fleet)[0]["operator_pause_until"])
         if any(gate is not None and gate > now for gate in gates):
             return None
         if any(row["group_key"] == key for row in rows if row["status"] == "running"):
@@ -302,10 +306,14 @@ def replayed(job: dict[str, Any], history: list[dict[str, Any]]) -> State:
     state = State.QUEUED
     for number, row in enumerate(history, start=1):
         assert row["attempt"] == number
+        if state in DEAD:
+            state = next_state(state, Event.REQUEUE)
         state = next_state(state, Event.CLAIM)
         last = number == len(history) and job["status"] in {"done", "failed"}
         event = LAST.get(row["outcome"], EVENTS[row["outcome"]]) if last else EVENTS[row["outcome"]]
         state = next_state(state, event)
+    if state is State.FAILED and job["status"] == "cancelled":
+        state = next_state(state, Event.REQUEUE)
     if state is State.QUEUED and job["status"] == "cancelled":
         state = next_state(state, Event.CANCEL)
     return state
