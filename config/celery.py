@@ -55,7 +55,7 @@ def asked_pool(argv: Sequence[str]) -> str | None:
 def make_app() -> Celery:
     """Return the application under the settings of this process; raises BadInput for settings that cannot be."""
     settings = get_settings()
-    app = Celery("ratelane", strict_typing=True)
+    app = Celery("ratelane", strict_typing=True, control="routing.control:JobControl")
     app.conf.update(
         accept_content=["json"],
         beat_max_loop_interval=5,

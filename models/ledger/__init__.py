@@ -15,9 +15,10 @@ from models.ledger.books import no_clock
 from models.ledger.queueing import Answer, NewJob, Queueing, Submitted
 from models.ledger.running import Running
 from models.ledger.settling import Settled, Settling, writes_of
+from models.ledger.telling import Telling
 
 __all__ = ["Answer", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling):
+class Ledger(Queueing, Running, Settling, Telling):
     """Every verb of a job's life on one database."""

@@ -54,6 +54,8 @@ class Desk:
     looked: Stopwatch = field(default_factory=Stopwatch)
     #: takes claims to the consumer's thread; set by the step
     offer: Callable[[list[Held]], None] = lambda _held: None
+    #: does for the hub's thread what takes SQL; set by the step
+    clerk: Any = None
 
     def __post_init__(self) -> None:
         self.db = Database(self.settings.database_url, connections=5)

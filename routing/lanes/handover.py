@@ -24,6 +24,7 @@ from config.logs import get_logger, log_event
 from config.probes import probe
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import Held
+from routing.lanes.strays import UNREADABLE, drop, is_foreign, pass_on
 from routing.queues import lane_queue
 from routing.router import CLAIM_HEADER
 
@@ -118,13 +119,13 @@ class HandOver:
     def _get_mine(self, queue: Any, held: Held) -> Any:
         """Get until the message is mine or the queue is empty; drop what a dead worker left."""
         while True:
-            message = queue.get(no_ack=True, accept=self._accept)
+            message = self._get(queue)
             if message is None:
                 return None
-            claim = (message.headers or {}).get(CLAIM_HEADER)
-            if claim is None:
-                log_event(log, "handover.foreign_message", group=held.claim.group, task=message.headers.get("task"))
+            if is_foreign(message.headers):
+                pass_on(self._producer, message)
                 continue
+            claim = message.headers[CLAIM_HEADER]
             if (claim["job"], claim["attempt"]) == (held.claim.job_id, held.claim.attempt):
                 return message
             if claim["claim_no"] > held.claim.claim_no:
@@ -135,6 +136,15 @@ class HandOver:
                     retry=False, correlation_id=claim["job"])
                 return None
             log_event(log, "handover.stale_message", group=held.claim.group, job=claim["job"])
+
+    def _get(self, queue: Any) -> Any:
+        """Get the lane's next message that can be read at all."""
+        while True:
+            try:
+                return queue.get(no_ack=True, accept=self._accept)
+            except UNREADABLE as error:
+                # taken, and no message at all: it must not cost the lane its claim, nor the worker its connection
+                drop(queue.name, getattr(error, "doc", ""), error)
 
     def _give(self, held: Held, message: Any) -> bool:
         message.ack_log_error = message.reject_log_error = _nothing
