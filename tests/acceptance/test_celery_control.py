@@ -107,9 +107,9 @@ def test_j10_terminate_asks_a_lane_job_to_stop_and_kills_no_body(
 
 
 def test_j10_a_revoke_by_our_application_needs_no_worker_and_no_broker(
-    store: Store, served: Fleet, valkey: ValkeyServer
+    store: Store, workers: Workers, served: Fleet
 ) -> None:
-    """`AsyncResult.revoke` and Flower's buttons use it (W73): the job is cancelled in the database."""
+    """`AsyncResult.revoke` and Flower's buttons use it (W73): cancelled in the database, and nothing is ever sent."""
     with in_process(store) as crawl:
         job = crawl.delay("gd-one_news")
         control = JobControl(app=stranger(store, broker_connection_retry=False))
@@ -120,6 +120,11 @@ def test_j10_a_revoke_by_our_application_needs_no_worker_and_no_broker(
         second = crawl.delay("gd-two_news")
         AsyncResult(second.id, app=crawl.app).revoke()
         assert second.state == "REVOKED"
+    (worker,) = workers.start("one")
+    woken = store.submit("gd-one_notices")
+    store.wait_for(woken, "done")
+    assert [one["job"] for one in worker.probes.seen("published")] == [woken]
+    assert not [path for path in served.paths() if path.startswith("/news/")]
 
 
 def test_u2_limits_have_no_effect_and_say_so(store: Store, workers: Workers, served: Fleet) -> None:

@@ -38,7 +38,8 @@ def test_j2_a_callback_is_sent_again_with_the_same_id_after_a_death_before_the_n
     store: Store, workers: Workers, served: Fleet, valkey: ValkeyServer
 ) -> None:
     noted = Noted(valkey)
-    first = workers.launch("one", app=APP)
+    # it reads another queue, so that what it has sent is still there
+    first = workers.launch("one", app=APP, arguments=["-Q", "elsewhere"])
     first.probes.order("told", "kill")
     first.wait_ready()
     job_id = call(store, "gd-one_news")
@@ -86,6 +87,7 @@ def test_j2_a_strangers_message_waits_for_the_database_and_survives_the_worker(
         assert line.hlen("unacked") == 1, "it is not acknowledged before it is stored"
     first.kill()
     postgres.start()
+    store.db.dispose()
     first.start().wait_ready()
 
     def there() -> bool:

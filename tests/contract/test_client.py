@@ -12,6 +12,7 @@ from config.errors import BadInput
 from config.settings import Settings, clear_settings, use_settings
 from models import db
 from models.db import Database
+from models.ledger import no_clock
 from routing.client import find_active, find_latest, submit
 from tests.support.ledger import SMALL, Bench, seed
 
@@ -22,7 +23,7 @@ def bench(database: Database, tmp_path: Path) -> Iterator[Bench]:
     settings = use_settings(Settings(home=tmp_path, database_url=database.url, broker_url="redis://127.0.0.1:1/0"))
     db.after_fork()
     seed(database, SMALL)
-    yield Bench(database, settings)
+    yield Bench(database, settings, no_clock)
     db.get_database().dispose()
     db.after_fork()
     clear_settings()
