@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kombu import Exchange, Queue
 from kombu.utils.json import loads
 
 from config import clock
@@ -24,7 +25,6 @@ from models.ledger import Ledger
 from models.queries.lanes import group_keys
 from routing.keys import lane_name
 from routing.kinds import kind_of
-from routing.queues import lane_queue
 from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.strays")
@@ -155,7 +155,7 @@ def _from_queues(producer: Any, keys: Iterable[str]) -> int:
             # no such queue: no job of this group was ever handed over, and AMQP closes the channel over the question
             channel = connection.channel()
             continue
-        queue = lane_queue(key, declare=False)(channel)
+        queue = Queue(lane_name(key), Exchange(""), lane_name(key), no_declare=True)(channel)
         for _ in range(min(waiting, MESSAGES_AT_ONCE)):
             message = queue.get(no_ack=False)
             if message is None:
