@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from config.broker import broker_line, is_redis
 from config.errors import RatelaneError, ServiceAway
 from config.settings import Settings, redact_url
 
@@ -32,9 +33,11 @@ def broker_problem(settings: Settings) -> str | None:
     from kombu.connection import Connection
 
     connect: Any = Connection
-    options = {"socket_connect_timeout": _ANSWER_WITHIN_SEC, "socket_timeout": _ANSWER_WITHIN_SEC}
-    redis = settings.broker_url.startswith(("redis", "rediss", "sentinel"))
-    line = connect(settings.broker_url, connect_timeout=_ANSWER_WITHIN_SEC, transport_options=options if redis else {})
+    known = broker_line(settings.broker_url)
+    redis = is_redis(settings.broker_url)
+    options = known.options | (
+        {"socket_connect_timeout": _ANSWER_WITHIN_SEC, "socket_timeout": _ANSWER_WITHIN_SEC} if redis else {})
+    line = connect(known.url, ssl=known.tls, connect_timeout=_ANSWER_WITHIN_SEC, transport_options=options)
     try:
         # a channel, because the connection of some transports answers before the server does
         line.ensure_connection(max_retries=1, interval_start=0, timeout=_ANSWER_WITHIN_SEC)

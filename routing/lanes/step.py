@@ -19,6 +19,7 @@ from celery import bootsteps, signals
 from celery.worker import state
 from sqlalchemy.exc import SQLAlchemyError
 
+from config.broker import may_forget
 from config.celery import INBOX
 from config.devstack import LifeLock
 from config.errors import BadInput, RatelaneError, ServiceAway
@@ -27,6 +28,7 @@ from config.settings import get_settings, redact_url
 from models.migrate import check
 from routing.keys import LANE_PREFIX, is_key
 from routing.kinds import task_of
+from routing.lanes.channel import LaneChannel
 from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
 from routing.lanes.heartbeat import Heartbeat
@@ -69,15 +71,14 @@ class LaneConsumer(bootsteps.StartStopStep):
     def start(self, c: Any) -> None:
         """Open at each (re)connect: a channel and a handler of the new connection."""
         self.hub = c.hub
-        channel = c.connection.channel()
-        declare = c.connection.transport.driver_type == "amqp"
+        self.hub.on_close.add(self._pause)
+        line = LaneChannel(c.connection, c.app.conf.accept_content)
         waiting = self._over.waiting if self._over is not None else None
-        self._over = HandOver(self.desk, channel, c.create_task_handler(), task_of, declare=declare,
-                              accept=c.app.conf.accept_content)
+        self._over = HandOver(self.desk, line, c.create_task_handler(), task_of)
         if waiting:
             self._over.waiting.extend(waiting)
         if not self._began:
-            self._begin()
+            self._begin(c)
             self._began = True
         self._watch_children(c)
         self.desk.open.set()
@@ -95,7 +96,7 @@ class LaneConsumer(bootsteps.StartStopStep):
             self._watch.cancel()
         self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, c.pool.maintain_pool)
 
-    def _begin(self) -> None:
+    def _begin(self, c: Any) -> None:
         # here and not earlier: the pool forks between construction and start, and no connection may be open then
         try:
             check(self.desk.db, previous=True)
@@ -108,8 +109,15 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
+        warning = may_forget(self.desk.settings.broker_url, c.connection.default_channel)
+        if warning is not None:
+            log_event(log, "broker.may_evict", level=logging.WARNING, text=warning)
         log_event(log, "worker.lanes_open", worker=self.desk.name, boot=self.desk.boot_id, slots=self.desk.size(),
                   lanes=",".join(self.desk.lanes or ["all"]))
+
+    def _pause(self, _hub: Any) -> None:
+        """Leave what waits to the next connection: a hub that is reset runs what is left, on the dead one."""
+        self.desk.open.clear()
 
     def stop(self, c: Any) -> None:
         """Close at a reconnect or at the end; the bodies go on and their leases are renewed."""
@@ -162,7 +170,7 @@ def refuse_what_cannot_work(c: Any) -> None:
     if pool not in POOLS:
         raise BadInput(f"the pool {pool} is not supported: it cannot keep leases; use threads, prefork or solo")
     if c.hub is None:
-        raise BadInput("this broker has no event loop in Celery: use Redis or Valkey")
+        raise BadInput("this broker has no event loop in Celery: use Redis, Valkey or RabbitMQ")
     if not any(key[0] == RETRY_RECEIVER for key, _ in signals.task_retry.receivers or ()):
         raise BadInput("the receiver that puts cooldowns into effect is not connected: import tasks.signals (rule C2)")
 

@@ -29,9 +29,13 @@ from config.errors import ServiceAway
 _READY_WITHIN_SEC = 15.0
 
 
-def missing(what: str) -> NoReturn:
-    """Skip the test because `what` is not on this machine; fail it where tests must be complete (``CI`` is set)."""
-    if os.environ.get("CI"):
+def missing(what: str, *, where_complete: str = "CI") -> NoReturn:
+    """Skip the test because `what` is not on this machine; fail it where tests must be complete.
+
+    That is where the variable `where_complete` is set: ``CI`` for what comes as a Python package, ``CI_FULL`` for what
+    has to be installed by root.
+    """
+    if os.environ.get(where_complete):
         pytest.fail(f"{what} is missing", pytrace=False)
     pytest.skip(f"{what} is missing")
 

@@ -144,6 +144,11 @@ class Workers:
         self._store = store
         self._made: dict[str, Worker] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of those that were started so far."""
+        return list(self._made)
+
     def start(self, *names: str, **options: Any) -> list[Worker]:
         """Start workers side by side and return them once all of them serve lanes; options as in `launch`."""
         started = [self.launch(name, **options) for name in names]
