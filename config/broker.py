@@ -73,10 +73,10 @@ def _redis(scheme: str) -> dict[str, Any]:
 
 
 def _amqp() -> dict[str, Any]:
-    return {"confirm_publish": True, "on_open": _answer_in_time}
+    return {"confirm_publish": True, "on_open": _limit_waits}
 
 
-def _answer_in_time(connection: Any) -> None:
+def _limit_waits(connection: Any) -> None:
     """Limit each wait for RabbitMQ that names no limit of its own; without it a silent server blocks the hub for ever.
 
     py-amqp's own `read_timeout` does not: where it reads the middle of an answer it tries again without end.

@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config.broker import may_forget
 from config.celery import INBOX
+from config.clock import Stopwatch
 from config.devstack import LifeLock
 from config.errors import BadInput, RatelaneError, ServiceAway
 from config.logs import get_logger, log_event
@@ -94,7 +95,12 @@ class LaneConsumer(bootsteps.StartStopStep):
         """
         if self._watch is not None:
             self._watch.cancel()
-        self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, c.pool.maintain_pool)
+        self._come_round(c.pool)
+        self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, self._come_round, c.pool)
+
+    def _come_round(self, pool: Any) -> None:
+        self.desk.came_round = Stopwatch()
+        pool.maintain_pool()
 
     def _begin(self, c: Any) -> None:
         # here and not earlier: the pool forks between construction and start, and no connection may be open then

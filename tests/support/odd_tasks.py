@@ -33,3 +33,13 @@ def breaks(self: LaneTask, target_code: str) -> dict[str, Any]:
     if self.attempt.claim.attempt == 1:
         raise RuntimeError("the first attempt breaks")
     return {"attempt": self.attempt.claim.attempt}
+
+
+RETURNS = "odd.returns"
+register("returns", RETURNS)
+
+
+@app.task(base=LaneTask, bind=True, name=RETURNS)
+def returns(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Do nothing."""
+    return {"target": target_code}

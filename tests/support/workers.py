@@ -30,7 +30,7 @@ class Worker:
 
     def __init__(
         self, name: str, folder: Path, environment: Mapping[str, str], *, pool: str = "threads", concurrency: int = 4,
-        app: str = "config",
+        app: str = "config", queues: str | None = None,
     ) -> None:
         self.name, self.folder = name, folder
         self.log_path = folder / f"{name}.log"
@@ -39,7 +39,8 @@ class Worker:
         self.user_agent = f"{name} ({name}@ratelane.invalid)"
         self._argv = [
             sys.executable, "-m", "celery", "-A", app, "worker", "--pool", pool, "--concurrency", str(concurrency),
-            "-n", f"{name}@test", "--loglevel", "INFO", "--without-mingle", "--without-gossip"]
+            "-n", f"{name}@test", "--loglevel", "INFO", "--without-mingle", "--without-gossip",
+            *(["-Q", queues] if queues else [])]
         self._environment = clean_environment(**{
             **environment, "RATELANE_PROBE_DIR": str(self.probes.folder), "RATELANE_USER_AGENT": self.user_agent})
         self._process: subprocess.Popen[bytes] | None = None
@@ -156,11 +157,12 @@ class Workers:
 
     def launch(
         self, name: str, *, home: str | None = None, pool: str = "threads", concurrency: int = 4, app: str = "config",
-        **settings: Any,
+        queues: str | None = None, **settings: Any,
     ) -> Worker:
         """Start one worker and do not wait for it; `settings` are stronger than the store's."""
         environment = self._store.environment(home or name, **settings)
-        self._made[name] = Worker(name, self._store.folder, environment, pool=pool, concurrency=concurrency, app=app)
+        self._made[name] = Worker(name, self._store.folder, environment, pool=pool, concurrency=concurrency, app=app,
+                                  queues=queues)
         return self._made[name].start()
 
     def pair(self, **options: Any) -> None:
