@@ -1,6 +1,7 @@
 """The application with ordinary tasks beside the lanes: ``celery -A tests.support.plain_tasks worker``.
 
-They write what they were called with into a list of the broker, where a test reads it.
+They write what they were called with into a list of the broker (or of the server `NOTED_URL`, if the broker has no
+lists), where a test reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if os.environ.get("PLAIN_TASKS_TIME_LIMIT"):
 @app.task(bind=True, name="plain.note")
 def note(self: Any, *args: Any) -> str:
     """Write id and arguments down."""
-    with redis.from_url(get_settings().broker_url) as line:
+    with redis.from_url(os.environ.get("NOTED_URL") or get_settings().broker_url) as line:
         line.rpush(NOTED, json.dumps([self.request.id, self.request.parent_id, list(args)]))
     return "noted"
 
