@@ -1,6 +1,6 @@
 # The steps themselves are in scripts/, which also run without make.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock docs clean
+.PHONY: help demo test acceptance check bench lock docs clean
 
 # Python to make .venv with; empty: the first of python3, python3.14 … python3.11 that is new enough
 PYTHON ?=
@@ -9,13 +9,16 @@ export PYTHON
 ARGS ?=
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## crawl a demo site with a firewall on this machine (about 40 seconds)
 	@scripts/demo.sh
 
 test: ## run the checks and all tests (PostgreSQL and Valkey come as Python packages)
 	@scripts/test.sh $(ARGS)
+
+acceptance: ## run the tests with RabbitMQ and TLS; as root, install what they need (Debian, Ubuntu)
+	@scripts/acceptance.sh $(ARGS)
 
 check: ## run lint, import contracts and types only
 	@scripts/check.sh

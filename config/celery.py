@@ -14,28 +14,15 @@ from celery.signals import setup_logging
 from celery.utils.imports import symbol_by_name
 from celery.worker.control import inspect_command
 
+from config.broker import HEARTBEAT_SEC, broker_line
 from config.errors import RatelaneError
 from config.logs import configure
 from config.settings import get_settings
 
 #: ordinary messages: foreign producers' crawl messages and maintenance; the only queue that a broker holds messages in
 INBOX = "inbox"
-#: no broker may deliver a message again on its own: leases, not brokers, decide that a worker was lost
-NEVER_AGAIN_SEC = 30 * 86_400
 
 TASK_MODULES = ("tasks.crawl", "tasks.signals")
-
-
-def transport_options(broker_url: str) -> dict[str, Any]:
-    """Return kombu's transport options for a broker URL: short time-outs, no repeated pops, one priority."""
-    if not broker_url.startswith(("redis", "rediss", "sentinel")):
-        return {"confirm_publish": True}
-    options: dict[str, Any] = {
-        "visibility_timeout": NEVER_AGAIN_SEC, "priority_steps": [0], "health_check_interval": 25,
-        "socket_timeout": 10, "socket_connect_timeout": 5}
-    if not broker_url.startswith("redis+socket"):
-        options["socket_keepalive"] = True
-    return options
 
 
 def asked_pool(argv: Sequence[str]) -> str | None:
@@ -55,14 +42,19 @@ def asked_pool(argv: Sequence[str]) -> str | None:
 def make_app() -> Celery:
     """Return the application under the settings of this process; raises BadInput for settings that cannot be."""
     settings = get_settings()
-    app = Celery("ratelane", strict_typing=True)
+    line = broker_line(settings.broker_url)
+    app = Celery("ratelane", strict_typing=True, control="routing.control:JobControl")
     app.conf.update(
         accept_content=["json"],
         beat_max_loop_interval=5,
+        # a channel that RabbitMQ closes (a message unacknowledged for 30 minutes) costs a reconnect, not the worker
+        broker_channel_error_retry=True,
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
-        broker_transport_options=transport_options(settings.broker_url),
-        broker_url=settings.broker_url,
+        broker_heartbeat=HEARTBEAT_SEC,
+        broker_transport_options=line.options,
+        broker_url=line.url,
+        broker_use_ssl=line.tls,
         enable_utc=True,
         imports=TASK_MODULES,
         result_backend="models.result_backend:RatelaneBackend",

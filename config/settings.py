@@ -119,6 +119,8 @@ class Settings(BaseSettings):
     park_after_sec: Seconds = Field(30, description="a longer wait gives the slot back")
     poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="time between looks for work")
     stall_after_sec: Seconds = Field(120, description="a body silent for longer is not renewed")
+    stray_sweep_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        300, description="time between looks for other producers' messages in lanes")
 
     # cooldown and growing intervals
     cooldown_auto_retry_max: Count = Field(12, description="retries after cooldowns in a row without a new checkpoint")

@@ -28,6 +28,7 @@ workers = Table(
 )
 Index("ix_workers_heartbeat_at", workers.c.heartbeat_at)
 
+#: names that begin with `turn_` hold the moment (microseconds) until which one worker has a chore to itself
 counters = Table(
     "counters",
     metadata,

@@ -28,13 +28,15 @@ def submit(
     force: bool = False, resume_from_page: int = 0, priority: int = 100, dedupe_key: str | None = None,
     run_after: datetime | None = None, run_after_sec: float | None = None, max_attempts: int | None = None,
     deadline_sec: float | None = None, expires_sec: float | None = None, again: bool = False,
-    job_id: str | None = None, options: dict[str, Any] | None = None, conn: Connection | None = None,
+    job_id: str | None = None, options: dict[str, Any] | None = None, callbacks: dict[str, Any] | None = None,
+    conn: Connection | None = None,
 ) -> Submitted:
     """Store a job for `target_code` and return its id at once (rule J1).
 
     `run_after` is a moment, `run_after_sec` a wait from now; negative waits and pages count as 0. With `again` the
-    dedupe key is left out. `conn` makes the submit part of the caller's transaction. Raises BadInput for an unknown
-    target or a value out of range; then nothing is stored.
+    dedupe key is left out. `callbacks` are signatures to send once the job is final (see `routing.calls`). `conn` makes
+    the submit part of the caller's transaction. Raises BadInput for an unknown target or a value out of range; then
+    nothing is stored.
     """
     _refuse_what_cannot_be(kind, source, job_id, dedupe_key, run_after, deadline_sec)
     if run_after_sec is not None and run_after_sec > LONGEST_WAIT_SEC:
@@ -46,7 +48,8 @@ def submit(
     job = NewJob(
         kind=kind, target_code=target_code, source=source, force=force, resume_from_page=resume_from_page,
         priority=priority, dedupe_key=None if again else dedupe_key, run_after=run_after, delay_sec=run_after_sec,
-        max_attempts=max_attempts, deadline_sec=deadline_sec, expires_sec=expires_sec, job_id=job_id, options=options)
+        max_attempts=max_attempts, deadline_sec=deadline_sec, expires_sec=expires_sec, job_id=job_id, options=options,
+        callbacks=callbacks)
     try:
         return Ledger(db, settings).submit(conn, job)
     except BadInput as error:

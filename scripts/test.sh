@@ -1,5 +1,5 @@
 #!/bin/sh
-# The checks, then all tests; with arguments, pytest with these alone.
+# The checks, then all tests but those of scripts/acceptance.sh; with arguments, pytest with these alone.
 set -eu
 cd "$(dirname "$0")/.."
 scripts/check.sh
@@ -7,5 +7,5 @@ if [ $# -gt 0 ]; then
     exec .venv/bin/python -m pytest "$@"
 fi
 # what measures moments runs alone; everything else shares the cores
-.venv/bin/python -m pytest -m "not exclusive" -n 2 --dist worksteal
-exec .venv/bin/python -m pytest -m exclusive
+.venv/bin/python -m pytest -m "not exclusive and not acceptance" -n 2 --dist worksteal
+exec .venv/bin/python -m pytest -m "exclusive and not acceptance"

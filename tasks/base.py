@@ -18,7 +18,7 @@ from celery.exceptions import Ignore, Reject, Retry
 from celery.result import AsyncResult
 
 from config import clock
-from config.errors import BadInput, BodyEnd, Cancelled, StaleClaim
+from config.errors import BodyEnd, Cancelled, StaleClaim
 from config.logs import get_logger, log_event
 from config.probes import probe
 from config.settings import get_settings
@@ -29,13 +29,14 @@ from models.ledger import Ledger
 from models.lifecycle import State
 from models.outcome import Ended
 from models.reaper import Reaper
-from routing.dispatch import submit
-from routing.kinds import kind_of
+from routing.calls import call_of, warn_of_no_effect
 from routing.lanes.desk import current_desk
 from routing.lanes.guard import Guard
 from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.task")
+#: what would end a body under its lease, or keep it from its slot
+LIMITS = ("time_limit", "soft_time_limit", "rate_limit")
 
 
 class LaneTask(Task):
@@ -43,6 +44,8 @@ class LaneTask(Task):
 
     abstract = True
     Request = "routing.lanes.request:LaneRequest"
+    # a message without a claim becomes a submit before it can take a slot or wait in a worker's memory
+    Strategy = "routing.lanes.intake:strategy"
     # for the timing of `acknowledge` only: the broker is told nothing
     acks_late = True
     acks_on_failure_or_timeout = True
@@ -60,7 +63,7 @@ class LaneTask(Task):
         """The attempt that this thread runs; raises RuntimeError outside a claim."""
         found = current_attempt()
         if found is None:
-            raise RuntimeError(f"{self.name} runs only under a claim: submit it with .delay() or `ratelane submit`")
+            raise RuntimeError(self._needs_a_claim())
         return found
 
     def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
@@ -88,10 +91,10 @@ class LaneTask(Task):
                   target=attempt.claim.target_code)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the body under its claim; turn a message without one into a submit."""
+        """Run the body under its claim; raises RuntimeError if it is called without one."""
         attempt = current_attempt(self.request.id)
         if attempt is None:
-            return self._submit_instead(args, kwargs)
+            raise RuntimeError(self._needs_a_claim())
         try:
             return self.run(*args, **kwargs)
         except (Retry, Ignore, Reject):
@@ -109,12 +112,6 @@ class LaneTask(Task):
         except BaseException:
             # SystemExit and its like: in the threads pool no hook of Celery would report it
             self._gone(attempt)
-
-    def _submit_instead(self, args: Any, kwargs: Any) -> Any:
-        if self.request.called_directly or self.request.is_eager:
-            raise RuntimeError(f"{self.name} runs only under a claim: submit it with .delay() or `ratelane submit`")
-        made = self.apply_async(args, kwargs, task_id=self.request.id)
-        raise Ignore(f"stored as job {made.id}")
 
     def _end(self, attempt: Attempt, error: Exception) -> Any:
         ended = Ended(error=error, traceback="" if isinstance(error, BodyEnd) else traceback.format_exc())
@@ -153,27 +150,31 @@ class LaneTask(Task):
             raise signal
         return signal
 
+    @classmethod
+    def on_bound(cls, app: Any) -> None:  # noqa: ARG003
+        """Undo what the application's limits and annotations would do to a lane task (see `routing.calls`)."""
+        limits = {name: value for name in LIMITS if (value := getattr(cls, name, None)) is not None}
+        warn_of_no_effect(str(cls.name), limits)
+        for name in LIMITS:
+            setattr(cls, name, None)
+
     def apply_async(
         self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
     ) -> AsyncResult:
         """Store a job instead of publishing a message (rule J2); returns the AsyncResult of its id.
 
-        Of Celery's options `priority`, `countdown` (seconds) and `eta` count; callbacks are refused with a sentence,
-        because nothing would send them.
+        Of Celery's options `priority` (the job's: smaller first), `countdown`, `eta`, `expires`, `link`, `link_error`
+        and `chain` count. Raises BadInput, and stores nothing, for what no lane job can do.
         """
-        kind = kind_of(self.name)
-        if kind is None:
-            raise RuntimeError(f"{self.name} is not registered as a kind of job")
-        if options.get("link") or options.get("link_error"):
-            raise BadInput("a lane job sends no callbacks: look its end up with AsyncResult, or `ratelane job --watch`")
-        target = args[0] if args else (kwargs or {}).get("target_code")
-        if not isinstance(target, str):
-            raise BadInput(f"{self.name} takes one argument, the code of a target")
-        made = submit(
-            get_database(), get_settings(), target, kind=kind,
-            priority=100 if options.get("priority") is None else int(options["priority"]),
-            run_after_sec=options.get("countdown"), run_after=options.get("eta"), job_id=task_id)
-        return AsyncResult(made.job_id, app=self.app)
+        call = call_of(self.app, self.name, args, kwargs, task_id=task_id, **options)
+        return AsyncResult(call.submit(get_database(), get_settings()).job_id, app=self.app)
+
+    def apply(self, *_args: Any, **_options: Any) -> Any:
+        """Refuse to run a body here and now: it needs a claim."""
+        raise RuntimeError(self._needs_a_claim())
+
+    def _needs_a_claim(self) -> str:
+        return f"{self.name} runs only under a claim: submit it with .delay() or `ratelane submit`"
 
 
 def _begin(ledger: Ledger, job_id: str, number: int) -> Started:

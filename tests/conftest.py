@@ -11,6 +11,7 @@ from models.attempt import limits_of
 from models.db import Database
 from models.ledger import Ledger
 from models.reaper import Reaper
+from tests.support.rabbit import RabbitServer
 from tests.support.servers import PostgresServer, ValkeyServer
 from tests.support.store import Shelf, Store
 from tests.support.workers import Workers
@@ -30,6 +31,16 @@ def postgres() -> Iterator[PostgresServer]:
 def valkey() -> Iterator[ValkeyServer]:
     """A Valkey server."""
     server = ValkeyServer()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def rabbit() -> Iterator[RabbitServer]:
+    """A RabbitMQ node (without it: a failure where ``CI_FULL`` is set, else a skip)."""
+    server = RabbitServer()
     try:
         yield server.start()
     finally:

@@ -125,7 +125,9 @@ class Crew:
         else:
             from console.cli.services import require_broker
 
-            require_broker(self.settings)
+            warning = require_broker(self.settings)
+            if warning is not None:
+                self.say(f"warning: {warning}")
 
     def start(self, name: str, *words: str) -> None:
         """Start ``celery -A config`` with `words`."""

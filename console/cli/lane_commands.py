@@ -86,6 +86,7 @@ def health(ctx: typer.Context, json: options.Json = False) -> None:
         print_fields({
             "database": _word(found["database_ok"], found["database_error"]),
             "broker": _word(found["broker_ok"], found["broker_error"]),
+            **({"warning": found["broker_warning"]} if found["broker_warning"] else {}),
             "workers": f"{found['workers_consuming']} consuming of {found['workers']} alive",
         })
     if not (found["database_ok"] and found["broker_ok"]):

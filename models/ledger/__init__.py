@@ -16,9 +16,10 @@ from models.ledger.operating import Answer, Changed, Operating
 from models.ledger.queueing import NewJob, Queueing, Submitted
 from models.ledger.running import Running
 from models.ledger.settling import Settled, Settling, writes_of
+from models.ledger.telling import Telling
 
 __all__ = ["Answer", "Changed", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling, Operating):
+class Ledger(Queueing, Running, Settling, Operating, Telling):
     """Every verb of a job's life on one database."""

@@ -41,6 +41,8 @@ class NewJob:
     deadline_sec: float | None = None
     options: dict[str, Any] | None = None
     job_id: str | None = None
+    #: Celery signatures to send once the job is final: ``{"link": […], "link_error": […]}``
+    callbacks: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Queueing(Books):
         row: dict[str, Any] = {
             "job_id": job.job_id or secrets.token_hex(6), "kind": job.kind, "site_code": site,
             "target_code": job.target_code, "group_key": group, "source": job.source, "priority": job.priority,
-            "dedupe_key": job.dedupe_key, "force": job.force, "options": job.options,
+            "dedupe_key": job.dedupe_key, "force": job.force, "options": job.options, "callbacks": job.callbacks,
             "max_attempts": job.max_attempts or self.settings.max_attempts, "deadline_sec": job.deadline_sec,
             "resume_from_page": max(0, job.resume_from_page), "last_completed_page": max(0, job.resume_from_page),
             "row_page": max(0, job.resume_from_page),

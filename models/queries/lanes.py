@@ -210,3 +210,8 @@ def _live_document(name: str, found: _Lanes) -> dict[str, Any]:
         "pause_kind": pause.kind,
         "pause_reason": pause.reason,
     }
+
+
+def group_keys(conn: Connection) -> list[str]:
+    """Return the keys of all rate groups, sorted."""
+    return list(conn.execute(select(rate_groups.c.key).order_by(rate_groups.c.key)).scalars())

@@ -52,8 +52,12 @@ class Desk:
     refused: dict[str, int] = field(default_factory=dict)
     #: since the scout last looked for work; a worker that lives but does not look is not consuming
     looked: Stopwatch = field(default_factory=Stopwatch)
+    #: since the consumer's thread came round last; it stands still while the broker is away, silent or full
+    came_round: Stopwatch = field(default_factory=Stopwatch)
     #: takes claims to the consumer's thread; set by the step
     offer: Callable[[list[Held]], None] = lambda _held: None
+    #: does for the hub's thread what takes SQL; set by the step
+    clerk: Any = None
 
     def __post_init__(self) -> None:
         self.db = Database(self.settings.database_url, connections=5)
@@ -86,9 +90,14 @@ class Desk:
                 self.errands.put(("recover", held))
         self.wake.set()
 
+    def may_take(self) -> bool:
+        """Tell whether what is taken now would be handed over soon: connected, running, not standing still."""
+        stands_still = self.came_round.elapsed() > self.settings.handover_timeout_sec
+        return self.open.is_set() and not is_stopping() and not stands_still
+
     def taker(self) -> Taker | None:
         """Return who may go on with a next job at the end of one, None while nothing new may be taken."""
-        if not self.open.is_set() or is_stopping():
+        if not self.may_take():
             return None
         return Taker(self.name, self.boot_id, self.settings.lease_sec, self.lanes)
 

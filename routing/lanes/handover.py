@@ -15,21 +15,20 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-from kombu import Producer
-
+from config.celery import INBOX
 from config.logs import get_logger, log_event
 from config.probes import probe
+from routing.keys import lane_name
+from routing.lanes.channel import LaneChannel
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import Held
-from routing.queues import lane_queue
+from routing.lanes.strays import UNREADABLE, drop, is_foreign
 from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.handover")
 PUBLISHES = 3
-QUEUES_KEPT = 1_024
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -51,28 +50,14 @@ def message_of(held: Held, task: str) -> tuple[str, dict[str, Any]]:
     return body, headers
 
 
-def reuse_client(channel: Any) -> None:
-    """Let a Redis channel use one client for all its commands; kombu makes a new one for each, which costs more."""
-    make = getattr(channel, "_create_client", None)
-    if make is not None:
-        client = make()
-        channel._create_client = lambda asynchronous=False: make(asynchronous) if asynchronous else client
-
-
 class HandOver:
     """Hands claims to one connection's task handler; made anew at each (re)connect."""
 
     def __init__(
-        self, desk: Desk, channel: Any, handler: Callable[[Any], None], task_of: Callable[[str], str], *,
-        declare: bool, accept: Any,
+        self, desk: Desk, line: LaneChannel, handler: Callable[[Any], None], task_of: Callable[[str], str]
     ) -> None:
-        self.desk, self.channel, self._handler, self._task_of = desk, channel, handler, task_of
-        self._declare, self._accept = declare, accept
-        reuse_client(channel)
-        self._producer = Producer(channel, auto_declare=False)
+        self.desk, self.line, self._handler, self._task_of = desk, line, handler, task_of
         self.waiting: deque[Held] = deque()
-        # a lane is busy again and again: binding its queue to the channel anew each time copies it
-        self._queue = lru_cache(maxsize=QUEUES_KEPT)(self._bind)
 
     def drain(self) -> None:
         """Hand over everything that waits. A broken broker connection passes through; nothing else does."""
@@ -82,59 +67,62 @@ class HandOver:
                 continue
             try:
                 done = self._hand_over(held)
-            except self.channel.connection.client.connection_errors:
+            except self.line.connection_errors:
                 self.desk.give_back(held)
                 raise
             except Exception as error:
+                self.desk.give_back(held)
                 log_event(log, "handover.failed", level=logging.WARNING, job=held.claim.job_id,
                           attempt=held.claim.attempt, error=repr(error))
-                done = False
+                if not self.line.is_ours(error):
+                    raise
+                self.line.renew()
+                continue
             if not done:
                 self.desk.give_back(held)
 
     def _hand_over(self, held: Held) -> bool:
-        queue = self._queue(held.claim.group)
+        lane = lane_name(held.claim.group)
         body, headers = message_of(held, self._task_of(held.claim.kind))
         for _ in range(PUBLISHES):
-            self._publish(queue.name, held, body, headers)
-            message = self._get_mine(queue, held)
+            self.line.publish(lane, body, headers=headers, content_type="application/json", content_encoding="utf-8",
+                              correlation_id=held.claim.job_id)
+            probe("published", held.claim.job_id, held.claim.attempt)
+            message = self._get_mine(lane, held)
             if message is not None:
                 return self._give(held, message)
         log_event(log, "handover.message_gone", level=logging.WARNING, job=held.claim.job_id, group=held.claim.group)
         return False
 
-    def _bind(self, group: str) -> Any:
-        queue = lane_queue(group, declare=self._declare)(self.channel)
-        if self._declare:
-            queue.declare()
-        return queue
-
-    def _publish(self, lane: str, held: Held, body: str, headers: dict[str, Any]) -> None:
-        self._producer.publish(
-            body, routing_key=lane, exchange="", headers=headers, content_type="application/json",
-            content_encoding="utf-8", correlation_id=held.claim.job_id, delivery_mode=1, retry=False)
-        probe("published", held.claim.job_id, held.claim.attempt)
-
-    def _get_mine(self, queue: Any, held: Held) -> Any:
+    def _get_mine(self, lane: str, held: Held) -> Any:
         """Get until the message is mine or the queue is empty; drop what a dead worker left."""
         while True:
-            message = queue.get(no_ack=True, accept=self._accept)
+            message = self._get(lane)
             if message is None:
                 return None
-            claim = (message.headers or {}).get(CLAIM_HEADER)
-            if claim is None:
+            if is_foreign(message.headers):
+                # another producer sent it here: in the inbox it becomes a job like any other (rule J2)
                 log_event(log, "handover.foreign_message", group=held.claim.group, task=message.headers.get("task"))
+                self.line.pass_on(message, INBOX)
                 continue
+            claim = message.headers[CLAIM_HEADER]
             if (claim["job"], claim["attempt"]) == (held.claim.job_id, held.claim.attempt):
                 return message
             if claim["claim_no"] > held.claim.claim_no:
                 # another worker has claimed this lane since: I am stale, and its message must not get lost
-                self._producer.publish(
-                    message.body, routing_key=queue.name, exchange="", headers=message.headers,
-                    content_type=message.content_type, content_encoding=message.content_encoding, delivery_mode=1,
-                    retry=False, correlation_id=claim["job"])
+                self.line.pass_on(message, lane)
                 return None
             log_event(log, "handover.stale_message", group=held.claim.group, job=claim["job"])
+
+    def _get(self, lane: str) -> Any:
+        """Get the lane's next message that can be read at all."""
+        while True:
+            try:
+                return self.line.get(lane)
+            except UNREADABLE as error:
+                # taken, and no message at all: it must not cost the lane its claim, nor the worker its connection
+                drop(lane, getattr(error, "doc", ""), error)
+                self.line.renew()
 
     def _give(self, held: Held, message: Any) -> bool:
         message.ack_log_error = message.reject_log_error = _nothing

@@ -91,6 +91,11 @@ class Heartbeat(threading.Thread):
 
     def _leave_if_crippled(self) -> None:
         """Stop the worker for its supervisor when bodies that do not end hold a quarter of its slots."""
+        if not self.desk.open.is_set():
+            # the hub stands still without a broker, and nobody can be told that a pool child's body has ended
+            for held in self.desk.inflight.all():
+                held.lost_for = Stopwatch() if held.lost_for is not None else None
+            return
         hanging = [held for held in self.desk.inflight.all()
                    if held.lost_for is not None and held.lost_for.elapsed() > self.desk.settings.lease_sec]
         if hanging and len(hanging) * 4 >= self.desk.size() and not is_stopping():

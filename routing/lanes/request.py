@@ -14,6 +14,16 @@ from config.probes import probe
 from routing.lanes.desk import current_desk
 from routing.router import CLAIM_HEADER
 
+#: seconds; a pool with limits of its own applies them to what names none
+NEVER = 10 * 366 * 86_400
+
+
+def _no_limits() -> tuple[int | None, int | None]:
+    """Return the time limits (hard, soft) with which the pool of this process leaves a body alone."""
+    desk = current_desk()
+    options = getattr(desk.pool, "options", None) or {} if desk is not None else {}
+    return NEVER if options.get("timeout") else None, NEVER if options.get("soft_timeout") else None
+
 
 class LaneRequest(Request):
     """A request whose end frees a slot and wakes the scout."""
@@ -25,7 +35,7 @@ class LaneRequest(Request):
         self.lane_claim: dict[str, Any] | None = self._request_dict.get(CLAIM_HEADER)
         if self.lane_claim is not None:
             # the hard limit and the terminate call report an end before the body is dead
-            self.time_limits = (None, None)
+            self.time_limits = _no_limits()
 
     def acknowledge(self) -> None:
         """Note that the body has ended and has settled its job."""

@@ -17,7 +17,7 @@ from config.logs import get_logger, log_event
 from models.claim import Claim
 from models.db import is_transient
 from routing.lanes.desk import Desk
-from routing.lanes.inflight import Held, is_stopping
+from routing.lanes.inflight import Held
 
 log = get_logger("ratelane.scout")
 #: folding is for what others submitted; a lane's own next job needs none, so ends in quick succession share one
@@ -64,7 +64,7 @@ class Scout(threading.Thread):
     def _look(self, *, polled: bool) -> float:
         """Do one look; returns for how many seconds there is nothing to do unless somebody wakes the scout."""
         self.desk.run_errands()
-        if not self.desk.open.is_set() or is_stopping():
+        if not self.desk.may_take():
             return self._poll
         slots = self.desk.free_slots()
         if slots <= 0:

@@ -1,6 +1,7 @@
 """The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
 
-What it owns: the desk (what this process holds), the scout, the heartbeat, and one channel of its own per connection.
+What it owns: the desk (what this process holds), the scout, the heartbeat, the clerk, the courier, and one channel of its
+own per connection.
 
 Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
 claimed while the connection is down or the worker stops.
@@ -19,7 +20,9 @@ from celery import bootsteps, signals
 from celery.worker import state
 from sqlalchemy.exc import SQLAlchemyError
 
+from config.broker import may_forget
 from config.celery import INBOX
+from config.clock import Stopwatch
 from config.devstack import LifeLock
 from config.errors import BadInput, RatelaneError, ServiceAway
 from config.logs import get_logger, log_event
@@ -27,6 +30,10 @@ from config.settings import get_settings, redact_url
 from models.migrate import check
 from routing.keys import LANE_PREFIX, is_key
 from routing.kinds import task_of
+from routing.lanes import control
+from routing.lanes.callbacks import Courier
+from routing.lanes.channel import LaneChannel
+from routing.lanes.clerk import Clerk
 from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
 from routing.lanes.heartbeat import Heartbeat
@@ -62,6 +69,9 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.desk.offer = self._offer
         self.scout = Scout(self.desk, self._offer)
         self.heartbeat = Heartbeat(self.desk)
+        self.desk.clerk = self.clerk = Clerk(self.desk)
+        self.courier = Courier(self.desk, c.app)
+        control.register()
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
@@ -69,15 +79,14 @@ class LaneConsumer(bootsteps.StartStopStep):
     def start(self, c: Any) -> None:
         """Open at each (re)connect: a channel and a handler of the new connection."""
         self.hub = c.hub
-        channel = c.connection.channel()
-        declare = c.connection.transport.driver_type == "amqp"
+        self.hub.on_close.add(self._pause)
+        line = LaneChannel(c.connection, c.app.conf.accept_content)
         waiting = self._over.waiting if self._over is not None else None
-        self._over = HandOver(self.desk, channel, c.create_task_handler(), task_of, declare=declare,
-                              accept=c.app.conf.accept_content)
+        self._over = HandOver(self.desk, line, c.create_task_handler(), task_of)
         if waiting:
             self._over.waiting.extend(waiting)
         if not self._began:
-            self._begin()
+            self._begin(c)
             self._began = True
         self._watch_children(c)
         self.desk.open.set()
@@ -93,9 +102,14 @@ class LaneConsumer(bootsteps.StartStopStep):
         """
         if self._watch is not None:
             self._watch.cancel()
-        self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, c.pool.maintain_pool)
+        self._come_round(c.pool)
+        self._watch = self.hub.call_repeatedly(LOOK_FOR_DEAD_CHILDREN_EVERY_SEC, self._come_round, c.pool)
 
-    def _begin(self) -> None:
+    def _come_round(self, pool: Any) -> None:
+        self.desk.came_round = Stopwatch()
+        pool.maintain_pool()
+
+    def _begin(self, c: Any) -> None:
         # here and not earlier: the pool forks between construction and start, and no connection may be open then
         try:
             check(self.desk.db, previous=True)
@@ -108,8 +122,17 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
+        self.clerk.start()
+        self.courier.start()
+        warning = may_forget(self.desk.settings.broker_url, c.connection.default_channel)
+        if warning is not None:
+            log_event(log, "broker.may_evict", level=logging.WARNING, text=warning)
         log_event(log, "worker.lanes_open", worker=self.desk.name, boot=self.desk.boot_id, slots=self.desk.size(),
                   lanes=",".join(self.desk.lanes or ["all"]))
+
+    def _pause(self, _hub: Any) -> None:
+        """Leave what waits to the next connection: a hub that is reset runs what is left, on the dead one."""
+        self.desk.open.clear()
 
     def stop(self, c: Any) -> None:
         """Close at a reconnect or at the end; the bodies go on and their leases are renewed."""
@@ -139,6 +162,7 @@ class LaneConsumer(bootsteps.StartStopStep):
             return
         self.desk.over.set()
         self.desk.wake.set()
+        self.clerk.close()
         try:
             for held in self.desk.inflight.all():
                 claim = held.claim
@@ -162,7 +186,7 @@ def refuse_what_cannot_work(c: Any) -> None:
     if pool not in POOLS:
         raise BadInput(f"the pool {pool} is not supported: it cannot keep leases; use threads, prefork or solo")
     if c.hub is None:
-        raise BadInput("this broker has no event loop in Celery: use Redis or Valkey")
+        raise BadInput("this broker has no event loop in Celery: use Redis, Valkey or RabbitMQ")
     if not any(key[0] == RETRY_RECEIVER for key, _ in signals.task_retry.receivers or ()):
         raise BadInput("the receiver that puts cooldowns into effect is not connected: import tasks.signals (rule C2)")
 

@@ -18,6 +18,7 @@ from console.cli.app import app
 from tests.support.command_line import ROOT, clean_environment
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+RABBIT: dict[str, Any] = yaml.safe_load((ROOT / "compose.rabbitmq.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = ("migrate", "worker", "maintenance", "beat", "flower")
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)")
@@ -121,7 +122,7 @@ def test_what_must_survive_is_on_named_volumes() -> None:
 
 
 def test_every_variable_has_an_example_that_nobody_would_use() -> None:
-    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("compose.yaml", "compose.rabbitmq.yaml"))
     example = dotenv_values(ROOT / ".env.example")
 
     assert set(_VARIABLE.findall(text)) == set(example)
@@ -141,3 +142,15 @@ def test_no_container_port_is_reached_with_an_empty_password() -> None:
     assert "--requirepass" in SERVICES["redis"]["command"]
     assert "FLOWER_BASIC_AUTH" in SERVICES["flower"]["environment"]
     assert ":?" in SERVICES["flower"]["environment"]["FLOWER_BASIC_AUTH"]
+
+
+def test_rabbitmq_comes_as_an_addition_that_workers_wait_for() -> None:
+    server = RABBIT["services"]["rabbitmq"]
+
+    assert set(RABBIT["services"]) == {"rabbitmq", *OURS} - {"migrate"}
+    assert "ports" not in server
+    assert server["healthcheck"]["test"][0] == "CMD"
+    assert ":?" in server["environment"]["RABBITMQ_DEFAULT_PASS"]
+    assert {volume.partition(":")[0] for volume in server["volumes"]} == set(RABBIT["volumes"])
+    for name in set(OURS) - {"migrate"}:
+        assert RABBIT["services"][name] == {"depends_on": {"rabbitmq": {"condition": "service_healthy"}}}

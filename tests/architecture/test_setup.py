@@ -62,10 +62,46 @@ def test_a_script_is_understood_by_its_shell(script: Path) -> None:
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
-    assert "make --no-print-directory test" in ci
-    assert "scripts/test.sh" in ci
+    for name in ("test", "acceptance"):
+        assert f"make --no-print-directory {name}" in ci
+        assert f"scripts/{name}.sh" in ci
     assert re.search(r"^export CI=true", ci, re.MULTILINE)
     assert int(re.search(r"limit_sec=(\d+)", ci)[1]) < 55 * 60  # type: ignore[index]
+
+
+LINT = "All checks passed!"
+FIRST = "=== 812 passed, 2 skipped in 201.00s (0:03:21) ==="
+SECOND = "=== 1 failed, 71 passed, 3 skipped, 800 deselected, 1 error in 99.10s ==="
+
+
+@pytest.mark.parametrize(("test", "acceptance", "code", "last"), [
+    ([LINT, FIRST, "=== 88 passed in 9.00s ==="], ["=== 60 passed, 4 skipped in 1.00s ==="], 0,
+     "960 passed, 0 failed, 6 skipped"),
+    ([FIRST, "exit 1", SECOND], ["=== 60 passed in 1.00s ==="], 1, "943 passed, 2 failed, 5 skipped"),
+    (["Found 3 errors", "exit 1"], ["=== 60 passed in 1.00s ==="], 1, "60 passed, 1 failed, 0 skipped"),
+    ([FIRST], ["exit 2"], 1, "812 passed, 1 failed, 2 skipped"),
+])
+def test_the_last_line_of_ci_sums_both_runs(
+    test: list[str], acceptance: list[str], code: int, last: str, tmp_path: Path
+) -> None:
+    """With `make` replaced by one that prints what it is told; a failure of either is a failure of both."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    (tmp_path / "bin").mkdir()
+    for name, lines in (("test", test), ("acceptance", acceptance)):
+        said = "\n".join(line for line in lines if not line.startswith("exit"))
+        status = next((line.removeprefix("exit ") for line in lines if line.startswith("exit")), "0")
+        (tmp_path / name).write_text(said + "\n")
+        (tmp_path / f"{name}.status").write_text(status)
+    make = tmp_path / "bin" / "make"
+    make.write_text('#!/bin/sh\ncat "$2"\nexit "$(cat "$2.status")"\n')
+    make.chmod(0o755)
+
+    done = subprocess.run(
+        ["bash", tmp_path / ".ci" / "run"], capture_output=True, text=True, timeout=30, check=False,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
 
 
 @pytest.mark.parametrize("line", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]])

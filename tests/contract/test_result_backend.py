@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from celery import Celery, states
 from celery.exceptions import TaskRevokedError
+from celery.exceptions import TimeoutError as CeleryTimeout
 from celery.result import AsyncResult
 from sqlalchemy.exc import OperationalError
 
+from config.clock import Stopwatch
 from config.errors import Cancelled, JobFailed, JobWaits, Parked, PermanentJobError
 from config.settings import Settings, clear_settings, use_settings
 from models import db
@@ -128,6 +130,26 @@ def test_get_answers_the_result_and_raises_the_failure(app: Celery, bench: Bench
         AsyncResult(ended(PermanentJobError("gone"))(bench), app=app).get(timeout=5)
     with pytest.raises(TaskRevokedError):
         AsyncResult(cancelled(bench), app=app).get(timeout=5)
+
+
+def test_get_waits_for_the_end_and_asks_twice_a_second(
+    app: Celery, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, looks = bench.begin("t1"), []
+    look = app.backend.get_task_meta
+
+    def look_then_settle(job_id: str) -> dict[str, Any]:
+        looks.append(look(job_id))
+        if len(looks) == 3:
+            bench.settle(started, result={"items": 3})
+        return looks[-1]
+
+    monkeypatch.setattr(app.backend, "get_task_meta", look_then_settle)
+    waiting = Stopwatch()
+    assert AsyncResult(started.claim.job_id, app=app).get(timeout=10) == {"items": 3}
+    assert (len(looks), waiting.elapsed() >= 1.5) == (4, True)
+    with pytest.raises(CeleryTimeout):
+        AsyncResult(queued(bench), app=app).get(timeout=0.1)
 
 
 def test_a_failed_job_has_its_traceback(app: Celery, bench: Bench) -> None:

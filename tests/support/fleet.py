@@ -19,9 +19,9 @@ GROUP = "fleet"
 class Fleet:
     """Served and loaded sites: of one rate group, or each of its own."""
 
-    def __init__(self, server: DemoServer, interval_sec: float, *, grouped: bool) -> None:
+    def __init__(self, server: DemoServer, interval_sec: float, group: str | None) -> None:
         self.server, self.interval_sec = server, interval_sec
-        self._groups = {site.netloc: GROUP if grouped else site.netloc for site in server.sites}
+        self._groups = {site.netloc: group or site.netloc for site in server.sites}
 
     @property
     def log(self) -> list[Entry]:
@@ -80,11 +80,11 @@ class Fleet:
 @contextmanager
 def fleet(
     store: Store, sites: Sequence[Site] | None = None, *, interval_sec: float = 0.2, wafs: Sequence[Waf] = (),
-    articles: int = 12, per_page: int = 4, grouped: bool = True,
+    articles: int = 12, per_page: int = 4, grouped: bool = True, group: str = GROUP,
 ) -> Iterator[Fleet]:
     """Serve `sites` (one with a column ``news`` if none are given) and load them into `store`, as one group or apart."""
     served = list(sites or [Site("gd-one", columns={"news": articles}, per_page=per_page)])
     with DemoServer(served, wafs) as server:
-        rules = [{"key": GROUP, "site": site.name} for site in served] if grouped else []
+        rules = [{"key": group, "site": site.name} for site in served] if grouped else []
         store.load(sites_yaml(served, interval_sec, rules))
-        yield Fleet(server, interval_sec, grouped=grouped)
+        yield Fleet(server, interval_sec, group if grouped else None)

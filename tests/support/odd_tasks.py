@@ -21,3 +21,25 @@ def exits(self: LaneTask, target_code: str) -> dict[str, Any]:
     if self.attempt.claim.attempt == 1:
         sys.exit(3)
     return {"attempt": self.attempt.claim.attempt}
+
+
+BREAKS = "odd.breaks"
+register("breaks", BREAKS)
+
+
+@app.task(base=LaneTask, bind=True, name=BREAKS)
+def breaks(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Fail in an ordinary way at the first attempt, return at the second."""
+    if self.attempt.claim.attempt == 1:
+        raise RuntimeError("the first attempt breaks")
+    return {"attempt": self.attempt.claim.attempt}
+
+
+RETURNS = "odd.returns"
+register("returns", RETURNS)
+
+
+@app.task(base=LaneTask, bind=True, name=RETURNS)
+def returns(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Do nothing."""
+    return {"target": target_code}

@@ -29,9 +29,13 @@ from config.errors import ServiceAway
 _READY_WITHIN_SEC = 15.0
 
 
-def missing(what: str) -> NoReturn:
-    """Skip the test because `what` is not on this machine; fail it where tests must be complete (``CI`` is set)."""
-    if os.environ.get("CI"):
+def missing(what: str, *, where_complete: str = "CI") -> NoReturn:
+    """Skip the test because `what` is not on this machine; fail it where tests must be complete.
+
+    That is where the variable `where_complete` is set: ``CI`` for what comes as a Python package, ``CI_FULL`` for what
+    has to be installed by root.
+    """
+    if os.environ.get(where_complete):
         pytest.fail(f"{what} is missing", pytrace=False)
     pytest.skip(f"{what} is missing")
 
@@ -172,34 +176,46 @@ class PostgresServer:
 
 
 class ValkeyServer:
-    """A Valkey server on a loopback port that keeps its port over restarts."""
+    """A Valkey server on a loopback port that keeps its port over restarts.
 
-    def __init__(self) -> None:
+    With a `password` it answers nobody without; `options` are further options of the server (``maxmemory="3mb"``).
+    """
+
+    def __init__(self, password: str | None = None, **options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rl-valkey-", dir="/tmp"))
         self.port = free_port()
+        self.password = password
+        self._options = {"maxmemory-policy": "noeviction"} | {
+            name.replace("_", "-"): value for name, value in options.items()}
+        if password is not None:
+            self._options["requirepass"] = password
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The broker URL."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        who = f"default:{self.password}@" if self.password is not None else ""
+        return f"redis://{who}127.0.0.1:{self.port}/0"
 
     def start(self) -> ValkeyServer:
         """Start the server with what the last `stop(keep_memory=True)` left."""
-        try:
-            binary = valkey_binary()
-        except ServiceAway as away:
-            missing(str(away))
         log = self.folder / "valkey.log"
-        argv = [str(binary), "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder),
-                "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]
+        argv = [str(self._binary()), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "", "--appendonly", "no"]
+        for name, value in {"port": str(self.port), **self._options}.items():
+            argv += [f"--{name}", value]
         self._process = spawn(argv, None, log)
         _wait_ready(self._answers, self._process, log)
         return self
 
     def client(self, timeout: float = 2.0) -> redis.Redis:
         """Return a client with a connection pool of its own that tries once, for looking at what is inside."""
-        return redis.Redis(port=self.port, socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
+        return redis.Redis(port=self.port, password=self.password, socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
+
+    def _binary(self) -> Path:
+        try:
+            return valkey_binary()
+        except ServiceAway as away:
+            missing(str(away))
 
     def flush(self) -> None:
         """Wipe the memory."""

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Worker:
 
     def __init__(
         self, name: str, folder: Path, environment: Mapping[str, str], *, pool: str = "threads", concurrency: int = 4,
-        app: str = "config",
+        app: str = "config", arguments: Sequence[str] = (), queues: str | None = None,
     ) -> None:
         self.name, self.folder = name, folder
         self.log_path = folder / f"{name}.log"
@@ -39,7 +39,8 @@ class Worker:
         self.user_agent = f"{name} ({name}@ratelane.invalid)"
         self._argv = [
             sys.executable, "-m", "celery", "-A", app, "worker", "--pool", pool, "--concurrency", str(concurrency),
-            "-n", f"{name}@test", "--loglevel", "INFO", "--without-mingle", "--without-gossip"]
+            "-n", f"{name}@test", "--loglevel", "INFO", "--without-mingle", "--without-gossip",
+            *(["-Q", queues] if queues else []), *arguments]
         self._environment = clean_environment(**{
             **environment, "RATELANE_PROBE_DIR": str(self.probes.folder), "RATELANE_USER_AGENT": self.user_agent})
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,6 +145,11 @@ class Workers:
         self._store = store
         self._made: dict[str, Worker] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of those that were started so far."""
+        return list(self._made)
+
     def start(self, *names: str, **options: Any) -> list[Worker]:
         """Start workers side by side and return them once all of them serve lanes; options as in `launch`."""
         started = [self.launch(name, **options) for name in names]
@@ -151,11 +157,15 @@ class Workers:
 
     def launch(
         self, name: str, *, home: str | None = None, pool: str = "threads", concurrency: int = 4, app: str = "config",
-        **settings: Any,
+        arguments: Sequence[str] = (), queues: str | None = None, **settings: Any,
     ) -> Worker:
-        """Start one worker and do not wait for it; `settings` are stronger than the store's."""
+        """Start one worker, with further `arguments` of Celery's, and do not wait for it.
+
+        `settings` are stronger than the store's.
+        """
         environment = self._store.environment(home or name, **settings)
-        self._made[name] = Worker(name, self._store.folder, environment, pool=pool, concurrency=concurrency, app=app)
+        self._made[name] = Worker(name, self._store.folder, environment, pool=pool, concurrency=concurrency, app=app,
+                                  arguments=arguments, queues=queues)
         return self._made[name].start()
 
     def pair(self, **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.celery import asked_pool, transport_options
+from config.celery import asked_pool
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,3 @@ def test_prefork_is_taken_at_its_word(words: list[str]) -> None:
 def test_every_other_pool_is_left_to_celery(words: list[str]) -> None:
     assert asked_pool(["celery", "-A", "config", "worker", *words]) is None
 
-
-def test_no_redis_option_lets_a_broker_deliver_twice() -> None:
-    options = transport_options("redis://localhost/0")
-    assert options["visibility_timeout"] > 7 * 86_400
-    assert not [name for name in options if name.startswith("retry_on")]

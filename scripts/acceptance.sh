@@ -1,0 +1,42 @@
+#!/bin/sh
+# The tests that need servers from outside Python, or long; as root on Debian and Ubuntu what is missing is installed.
+# Arguments go to pytest. What cannot be had is skipped and listed; with CI_FULL set it fails.
+set -eu
+cd "$(dirname "$0")/.."
+scripts/setup.sh test
+
+missing=
+[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
+command -v redis-server >/dev/null || missing="$missing redis-server"
+command -v openssl >/dev/null || missing="$missing openssl"
+
+policy=/usr/sbin/policy-rc.d
+kept=$policy.kept-by-ratelane
+
+restore() {
+    rm -f "$policy"
+    if [ -e "$kept" ]; then mv "$kept" "$policy"; fi
+}
+
+install() {
+    # tests start servers of their own; the packages' services must run neither now nor after the next boot
+    if [ -e "$policy" ]; then mv "$policy" "$kept"; fi
+    trap restore EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null || return 1
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --quiet "$@" 2>/dev/null || true
+    fi
+}
+
+if [ -n "$missing" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    echo "acceptance: installing$missing" >&2
+    # a shell of its own, so that what it traps ends with it
+    # shellcheck disable=SC2086
+    (install $missing) || echo "acceptance: could not install$missing" >&2
+fi
+exec .venv/bin/python -m pytest -m acceptance "$@"

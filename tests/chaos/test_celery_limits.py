@@ -1,0 +1,55 @@
+"""Limits of Celery end no body under its lease (J2, J10): the site never sees two requests at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from config import clock
+from console.demo import Site
+from tests.support.callers import in_process, stranger
+from tests.support.fleet import fleet
+from tests.support.servers import wait_until
+from tests.support.store import Store
+from tests.support.workers import Workers
+
+pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(90)]
+LIMIT_SEC = 1.0
+APP = "tests.support.plain_tasks"
+
+
+@pytest.mark.parametrize(
+    ("pool", "given"),
+    [("prefork", "task_time_limit"), ("prefork", "--time-limit"), ("prefork", "apply_async"), ("threads", "apply_async")])
+def test_a_time_limit_ends_no_lane_job(
+    store: Store, workers: Workers, pool: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A response that takes three times the limit is waited for; the crawl is done by its first attempt."""
+    if given == "task_time_limit":
+        monkeypatch.setenv("PLAIN_TASKS_TIME_LIMIT", str(LIMIT_SEC))
+    arguments = ["--time-limit", str(LIMIT_SEC), "--soft-time-limit", str(LIMIT_SEC)] if given == "--time-limit" else []
+    sites = [Site("gd-one", columns={"news": 3})]
+    with fleet(store, sites) as site:
+        hold = site.server.sites[0].hold("/news/art_2.html")
+        (worker,) = workers.start("one", pool=pool, app=APP, arguments=arguments, request_timeout_sec=15, lease_sec=20)
+        children = worker.children()
+        options: dict[str, Any] = {"time_limit": LIMIT_SEC, "soft_time_limit": LIMIT_SEC} if given == "apply_async" else {}
+        with in_process(store) as crawl:
+            job_id = crawl.apply_async(("gd-one_news",), **options).id
+        site.server.log.wait_for_arrival("/news/art_2.html")
+        clock.pause(3 * LIMIT_SEC)
+        hold.release()
+        job = store.wait_for(job_id, "done")
+        assert (job["attempt"], job["outcome"], job["recoveries"]) == (1, "complete", 0)
+        assert worker.children() == children
+        site.assert_whole(store, most=0)
+        site.assert_polite()
+
+
+def test_an_ordinary_task_keeps_its_limit(store: Store, workers: Workers) -> None:
+    """The same worker still ends what is no lane job."""
+    workers.start("one", pool="prefork", app=APP, arguments=["--time-limit", "1"])
+    stranger(store).send_task("plain.busy", [60])
+    worker = workers.named("one")
+    wait_until(lambda: "Hard time limit (1.0s) exceeded" in worker.log, "the limit", 30)
