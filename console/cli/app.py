@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, store_commands
+from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, store_commands, upkeep_commands
 from console.cli.session import Session, command_session
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ def _global_options(
     ctx.obj = Session(home=home, quiet=quiet, verbose=verbose)
 
 
-for _module in (crawl_commands, store_commands, job_commands, lane_commands, celery_commands):
+for _module in (crawl_commands, store_commands, job_commands, lane_commands, upkeep_commands, celery_commands):
     _module.register(app)
 
 
@@ -73,7 +73,7 @@ def _explain(error: Exception) -> int:
         print(f"ratelane: {redact_url(str(error))}", file=sys.stderr)
         return error.exit_code
     away = _database_is_away(error)
-    word = "the database does not answer" if away else f"unexpected {type(error).__name__}"
+    word = _away_in_words(error) if away else f"unexpected {type(error).__name__}"
     hint = "" if session is not None and session.verbose else " (ratelane -v … shows the traceback)"
     print(f"ratelane: {word}: {redact_url(str(error).splitlines()[0] if str(error) else '')}{hint}", file=sys.stderr)
     return 3 if away else 1
@@ -86,6 +86,13 @@ def _database_is_away(error: Exception) -> bool:
 
     # SQLite calls a missing table by the same class as a missing file
     return is_transient(error) and "no such" not in str(error)
+
+
+def _away_in_words(error: Exception) -> str:
+    from models.db import storage_trouble
+
+    reason = storage_trouble(error)
+    return "the database does not answer" if reason is None else f"the database stores nothing ({reason})"
 
 
 def _version() -> str:

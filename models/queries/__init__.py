@@ -14,10 +14,12 @@ from models.queries.jobs import (
     statuses,
 )
 from models.queries.lanes import lanes, live
+from models.queries.ops import NAMES as OPS
+from models.queries.ops import ops
 from models.queries.workers import workers
 
 __all__ = [
-    "FINAL", "STATUSES", "JobFilter", "articles", "counts", "documents", "find_active", "find_latest",
+    "FINAL", "OPS", "STATUSES", "JobFilter", "articles", "counts", "documents", "find_active", "find_latest",
     "interval", "job", "jobs", "lanes", "live",
-    "nearest_target", "statuses", "targets", "workers",
+    "nearest_target", "ops", "statuses", "targets", "workers",
 ]
