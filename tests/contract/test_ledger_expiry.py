@@ -106,6 +106,19 @@ def test_j4_whoever_comes_first_has_the_job(bench: Bench) -> None:
     assert bench.start(claim)
 
 
+def test_j4_what_was_found_to_be_past_its_time_is_looked_at_again_when_it_is_ended(bench: Bench) -> None:
+    """Between the look and the write a claim, a longer time or another group may have come."""
+    claimed, longer, moved = (bench.submit(target, expires_sec=5).job_id for target in ("t1", "t2", "t3"))
+    bench.claim(lanes=["^g1$"])
+    bench.change(jobs, jobs.c.job_id == longer, expires_at=START + timedelta(days=1))
+    bench.clock.advance(5)
+    with bench.db.write() as conn:
+        ended = conn.execute(upkeep.expire([claimed, longer, moved], ["g1", "g2"]), bench.ledger.at()).all()
+    assert ended == []
+    assert {name: bench.job(name)["status"] for name in (claimed, longer, moved)} == {
+        claimed: "running", longer: "queued", moved: "queued"}
+
+
 def test_j4_an_expiry_waits_for_nobody_and_never_ends_what_was_claimed_meanwhile(bench: Bench) -> None:
     if bench.db.dialect == "sqlite":
         pytest.skip("SQLite has one writer: nothing can come between")
