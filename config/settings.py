@@ -12,6 +12,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -79,6 +80,17 @@ def _database(url: str) -> str:
 def _broker(url: str) -> str:
     if "://" not in url:
         raise ValueError("expected redis://host/0 or amqp://user@host//")
+    return url
+
+
+def _webhook(url: str) -> str:
+    try:
+        found = urlsplit(url)
+        fits = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
+    except ValueError:  # its own words may quote a part of a password
+        fits = False
+    if not fits:
+        raise ValueError("expected http://host/path or https://host/path")
     return url
 
 
@@ -157,7 +169,13 @@ class Settings(BaseSettings):
     snapshot_days: Count = Field(90, description="snapshots are kept for")
     timezone: Annotated[str, AfterValidator(_zone)] = Field(
         "Asia/Shanghai", description="zone of the schedule and of printed times")
-    webhook_url: str | None = Field(None, description="dead letters and stale entries are reported to")
+    notices_every_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        10, description="time between looks for what to tell the webhook")
+    webhook_retry_sec: Seconds = Field(30, description="pause after a notice that did not arrive; doubles up to an hour")
+    webhook_secret: str | None = Field(None, repr=False, description="signs what is sent to the webhook (HMAC-SHA-256)")
+    webhook_timeout_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(10, description="limit of one try")
+    webhook_url: Annotated[str, AfterValidator(_webhook)] | None = Field(
+        None, repr=False, description="dead letters, long pauses and stale entries are reported to")
 
     # surfaces and tests
     list_limit: Many = Field(200, description="rows of a list that asks for no other number")

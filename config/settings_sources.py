@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from config.errors import BadInput
 
 PREFIX = "RATELANE_"
+#: settings whose value may be a secret as a whole: it is never shown (rule U6)
+SECRETS = frozenset({"webhook_secret", "webhook_url"})
 DEFAULT_HOME = Path(".ratelane")
 
 
@@ -78,5 +80,6 @@ def explain(error: ValidationError, found: Mapping[str, Found]) -> str:
             continue
         expected = mistake["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
         origin = found.get(str(mistake["loc"][0])) if mistake["loc"] else None
-        sentences.append(expected if origin is None else f"{origin.name}={origin.value} in {origin.place}: {expected}")
+        value = "***" if origin is not None and str(mistake["loc"][0]) in SECRETS else None if origin is None else origin.value
+        sentences.append(expected if origin is None else f"{origin.name}={value} in {origin.place}: {expected}")
     return "; ".join(sentences)

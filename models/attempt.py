@@ -21,7 +21,7 @@ from config.errors import StaleClaim
 from config.logs import get_logger, log_event
 from config.settings import Settings
 from models.claim import Claim, Commit, Started, Taker
-from models.db import is_transient
+from models.db import is_transient, storage_trouble
 from models.jobs import attempts
 from models.ledger import Ledger
 from models.outcome import Ended, Limits, Verdict, judge
@@ -97,7 +97,7 @@ class Attempt:
                     raise
                 tries += 1
                 log_event(log, "job.settle_waits", job=self.claim.job_id, attempt=self.claim.attempt, tries=tries,
-                          error=type(error).__name__)
+                          error=type(error).__name__, reason=storage_trouble(error))
                 clock.pause(min(2.0, 0.1 * 2**min(tries, 5)))
                 continue
             return self.settled

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, distinct, func, select
 
+from models.base import UtcDateTime
 from models.groups import cooldowns as cooldown_table
 from models.jobs import attempts as attempt_table
 from models.requests import requests as request_table
@@ -24,6 +25,7 @@ CLOCK_ERROR_SEC = 0.05
 LOST = frozenset({"lost", "abandoned"})
 #: violations that a report names one by one, per group; all are counted
 NAMED = 20
+NUMBERS = ("requests", "overlaps", "gaps_too_short", "during_pause", "within_clock_error")
 _ROWS_AT_ONCE = 1_000
 
 
@@ -77,11 +79,8 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Add the numbers of `other`."""
-        self.requests += other.requests
-        self.overlaps += other.overlaps
-        self.gaps_too_short += other.gaps_too_short
-        self.during_pause += other.during_pause
-        self.within_clock_error += other.within_clock_error
+        for name in NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def name(self, what: str, seconds: float | None, culprit: Request | Attempt, other: str) -> None:
         """Keep one violation: `what` happened, by how many seconds (None: to this day), who did it, against whom."""
@@ -94,10 +93,7 @@ class Tally:
 
     def document(self) -> dict[str, Any]:
         """Return the numbers as a part of the report."""
-        return {
-            "requests": self.requests, "overlaps": self.overlaps, "gaps_too_short": self.gaps_too_short,
-            "during_pause": self.during_pause, "within_clock_error": self.within_clock_error,
-        }
+        return {name: getattr(self, name) for name in NUMBERS}
 
 
 def audit(
@@ -134,7 +130,7 @@ def report(tallies: dict[str, Tally]) -> dict[str, Any]:
 
 def is_clean(found: dict[str, Any]) -> bool:
     """Say whether a report holds no violation."""
-    return not (found["overlaps"] or found["gaps_too_short"] or found["during_pause"])
+    return not any(found[name] for name in ("overlaps", "gaps_too_short", "during_pause"))
 
 
 def check_lane(
@@ -238,19 +234,23 @@ def _by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def read_audit(
-    conn: Connection,
-    *,
-    group: str | None = None,
-    host: str | None = None,
-    since: datetime | None = None,
+    conn: Connection, *, group: str | None = None, host: str | None = None, since: datetime | None = None,
     clock_error_sec: float = CLOCK_ERROR_SEC,
 ) -> dict[str, Any]:
-    """Return the report of `audit` on what the database holds: all, or one group, one host, from a moment on."""
+    """Return the report of `audit` on what the database holds: all, or one group, one host, from a moment on.
+
+    The request log is kept for fewer days than the attempts (rule J17): exclusion is checked as far back as attempts
+    go, gaps and pauses as far back as requests. ``covers`` says since when there are any of each.
+    """
     wire = request_table.c
     wanted = [wire[name] == value for name, value in (("group_key", group), ("host", host)) if value is not None]
     wanted += [wire.started_at >= since] if since is not None else []
     tallies: dict[str, Tally] = defaultdict(Tally)
-    for key in conn.execute(select(wire.group_key).where(*wanted).distinct()).scalars().all():
+    keys = set(conn.scalars(select(wire.group_key).where(*wanted).distinct()))
+    column = attempt_table.c.group_key
+    tried = [column.in_(keys)] if host is not None else [column == group] if group is not None else []
+    keys |= set(conn.scalars(select(column).where(*tried).distinct()))
+    for key in sorted(keys):
         check_lane(
             tallies[key], _requests(conn, *wanted, wire.group_key == key), _attempts(conn, key, since),
             _cooldowns(conn, key, since), clock_error_sec,
@@ -258,7 +258,15 @@ def read_audit(
     shared = select(wire.host).where(*wanted).group_by(wire.host).having(func.count(distinct(wire.group_key)) > 1)
     for name in conn.execute(shared).scalars().all():
         check_hosts(tallies, _requests(conn, *wanted, wire.host == name), clock_error_sec)
-    return report(tallies)
+    return report(tallies) | {"covers": _covers(conn, wanted, *tried)}
+
+
+def _covers(conn: Connection, wanted: list[ColumnElement[bool]], *tried: ColumnElement[bool]) -> dict[str, str | None]:
+    """Return since when there are requests, and attempts, among what was looked at."""
+    first = {"requests": select(func.min(request_table.c.started_at, type_=UtcDateTime())).where(*wanted),
+             "attempts": select(func.min(attempt_table.c.claimed_at, type_=UtcDateTime())).where(*tried)}
+    found = {name: conn.execute(statement).scalar() for name, statement in first.items()}
+    return {f"{name}_since": None if at is None else at.isoformat() for name, at in found.items()}
 
 
 def _requests(conn: Connection, *wanted: ColumnElement[bool]) -> Iterator[Request]:

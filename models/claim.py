@@ -87,6 +87,8 @@ class Commit:
     failed_items: tuple[dict[str, Any], ...] = ()
     requests: tuple[dict[str, Any], ...] = ()
     response_age_sec: float | None = None
+    #: when the ages of this commit were taken (monotonic): the wait for a connection or a lock makes them older
+    aged_at: float | None = None
     response_interval_sec: float | None = None
     cooldown_seen: dict[str, Any] | None = None
     read_after_all: tuple[str, ...] = ()

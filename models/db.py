@@ -33,7 +33,11 @@ log = get_logger("ratelane.db")
 #: how a session on PostgreSQL protects the others from itself; `statement_timeout` is lifted for reports and migrations
 IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS, TCP_USER_MS = 10_000, 5_000, 15_000, 15_000
 #: SQLSTATEs after which the same transaction may simply be tried again
-_AGAIN = frozenset({"40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25P03", "25P04", "53300"})
+_AGAIN = frozenset({
+    "40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25P03", "25P04", "53300", "25006", "53100"})
+#: why a database that answers can store nothing (rule D5): by SQLSTATE, and by SQLite's words
+_STORES_NOTHING = {"25006": "database_read_only", "53100": "database_full"}
+_STORES_NOTHING_SQLITE = {"disk is full": "database_full", "readonly database": "database_read_only"}
 
 
 class Database:
@@ -163,10 +167,23 @@ def is_transient(error: BaseException) -> bool:
     return getattr(error.orig, "sqlstate", None) in _AGAIN
 
 
-def patiently(work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: False) -> T:
+def storage_trouble(error: BaseException | None) -> str | None:
+    """Return ``database_full`` or ``database_read_only`` if `error` says that the database answers but stores nothing."""
+    if not isinstance(error, DBAPIError):
+        return None
+    found = _STORES_NOTHING.get(getattr(error.orig, "sqlstate", None) or "")
+    if found is None and isinstance(error.orig, sqlite3.Error):
+        return next((word for text, word in _STORES_NOTHING_SQLITE.items() if text in str(error.orig)), None)
+    return found
+
+
+def patiently(
+    work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: False, meanwhile: Callable[[], object] | None = None
+) -> T:
     """Do `work` until the database has answered; what it raised last passes through once `give_up` says so (rule J18).
 
-    Only errors that say that the database was away or busy are waited for.
+    Only errors that say that the database was away, busy, full or read-only are waited for. `meanwhile` is done before
+    each further try; what it raises of the same sort changes nothing.
     """
     tries = 0
     while True:
@@ -176,8 +193,22 @@ def patiently(work: Callable[[], T], *, give_up: Callable[[], bool] = lambda: Fa
             if not is_transient(error) or give_up():
                 raise
             tries += 1
-            log_event(log, "database.away", level=logging.WARNING, tries=tries, error=type(error).__name__)
+            log_event(log, "database.away", level=logging.WARNING, tries=tries, error=type(error).__name__,
+                      reason=storage_trouble(error))
             clock.pause(min(2.0, 0.1 * 2 ** min(tries, 5)))
+            if meanwhile is not None:
+                with suppress_transient():
+                    meanwhile()
+
+
+@contextmanager
+def suppress_transient() -> Iterator[None]:
+    """Go on behind the block if the database was away in it."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if not is_transient(error):
+            raise
 
 
 def open_database(settings: Settings, *, reports: bool = False) -> Database:

@@ -27,6 +27,10 @@ from models.statements import queueing
 
 log = get_logger("ratelane.reaper")
 AT_ONCE = 50
+#: jobs that a move left behind are looked for among the sites that moved within this time
+MOVED_LATELY_SEC, SITES_AT_ONCE = 3_600.0, 200
+#: and among all of them so rarely: a million queued jobs take a second or two
+EVERY_JOB_SEC = 600.0
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,13 @@ class Reaper:
         """Move queued jobs whose site has moved while they were submitted or settled (rule R2)."""
         ledger = self.ledger
         with ledger.db.read() as conn:
-            strays = conn.execute(queueing.misplaced()).all()
+            lately = conn.scalars(queueing.moved_lately(MOVED_LATELY_SEC, SITES_AT_ONCE + 1), ledger.at()).all()
+        # a caller's own transaction may have been open for longer: now and then one worker reads every queued job
+        every = len(lately) > SITES_AT_ONCE or ledger.take_turn("strays", EVERY_JOB_SEC)
+        if not every and not lately:
+            return
+        with ledger.db.read() as conn:
+            strays = conn.execute(queueing.misplaced(None if every else lately)).all()
         for stray in strays:
             with ledger.db.write() as conn:
                 ledger.hot.lock_groups(conn, sorted({stray.here, stray.group_key}))

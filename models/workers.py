@@ -28,10 +28,17 @@ workers = Table(
 )
 Index("ix_workers_heartbeat_at", workers.c.heartbeat_at)
 
-#: names that begin with `turn_` hold the moment (microseconds) until which one worker has a chore to itself
 counters = Table(
     "counters",
     metadata,
     Column("name", String(60), primary_key=True),
+    Column("value", BigInteger, nullable=False, server_default="0"),
+)
+
+#: Moments that workers share: whose turn a chore is, since when something is looked after. What dies leaves a moment behind.
+marks = Table(
+    "marks",
+    metadata,
+    Column("name", String(100), primary_key=True),
     Column("value", BigInteger, nullable=False, server_default="0"),
 )

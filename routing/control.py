@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from typing import Any
 
 from celery.app.control import Control
@@ -11,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from config.settings import get_settings
 from models.db import get_database
 from models.ledger import Ledger
+from models.operations import Operator
 
 
 class JobControl(Control):
@@ -21,10 +23,12 @@ class JobControl(Control):
 
         While the database is away all of them are broadcast: a worker carries them to the ledger.
         """
+        settings = get_settings()
         others, said = [], []
         for one in maybe_list(task_id) or []:
             try:
-                answer = Ledger(get_database(), get_settings()).cancel(str(one))
+                by = Operator(settings.operator or getpass.getuser(), "celery")
+                answer = Ledger(get_database(), settings).cancel(str(one), by)
             except SQLAlchemyError:
                 others.append(one)
                 continue

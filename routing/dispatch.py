@@ -27,16 +27,17 @@ def submit(
     db: Database, settings: Settings, target_code: str, *, kind: str = "crawl", source: str = "manual",
     force: bool = False, resume_from_page: int = 0, priority: int = 100, dedupe_key: str | None = None,
     run_after: datetime | None = None, run_after_sec: float | None = None, max_attempts: int | None = None,
-    deadline_sec: float | None = None, expires_sec: float | None = None, again: bool = False,
-    job_id: str | None = None, options: dict[str, Any] | None = None, callbacks: dict[str, Any] | None = None,
-    conn: Connection | None = None,
+    deadline_sec: float | None = None, expires_at: datetime | None = None, expires_sec: float | None = None,
+    again: bool = False, job_id: str | None = None, options: dict[str, Any] | None = None,
+    callbacks: dict[str, Any] | None = None, conn: Connection | None = None,
 ) -> Submitted:
     """Store a job for `target_code` and return its id at once (rule J1).
 
-    `run_after` is a moment, `run_after_sec` a wait from now; negative waits and pages count as 0. With `again` the
-    dedupe key is left out. `callbacks` are signatures to send once the job is final (see `routing.calls`). `conn` makes
-    the submit part of the caller's transaction. Raises BadInput for an unknown target or a value out of range; then
-    nothing is stored.
+    `run_after` is a moment, `run_after_sec` a wait from now; negative waits and pages count as 0. A job that is still
+    queued at `expires_at` (or `expires_sec` from now) becomes cancelled instead of running: one that has expired when
+    it is submitted never runs. With `again` the dedupe key is left out. `callbacks` are signatures to send once the job
+    is final (see `routing.calls`). `conn` makes the submit part of the caller's transaction. Raises BadInput for an
+    unknown target or a value out of range; then nothing is stored.
     """
     _refuse_what_cannot_be(kind, source, job_id, dedupe_key, run_after, deadline_sec)
     if run_after_sec is not None and run_after_sec > LONGEST_WAIT_SEC:
@@ -45,11 +46,12 @@ def submit(
         raise BadInput(f"priority {priority} is out of range (-1000000 to 1000000)")
     if max_attempts is not None and max_attempts < 1:
         raise BadInput(f"max_attempts must be at least 1, not {max_attempts}")
+    expires = _expiry(expires_at, expires_sec)
     job = NewJob(
         kind=kind, target_code=target_code, source=source, force=force, resume_from_page=resume_from_page,
         priority=priority, dedupe_key=None if again else dedupe_key, run_after=run_after, delay_sec=run_after_sec,
-        max_attempts=max_attempts, deadline_sec=deadline_sec, expires_sec=expires_sec, job_id=job_id, options=options,
-        callbacks=callbacks)
+        max_attempts=max_attempts, deadline_sec=deadline_sec, expires_at=expires_at, expires_sec=expires,
+        job_id=job_id, options=options, callbacks=callbacks)
     try:
         return Ledger(db, settings).submit(conn, job)
     except BadInput as error:
@@ -76,6 +78,19 @@ def _refuse_what_cannot_be(
         raise BadInput(f"run_after {run_after} has no time zone")
     if deadline_sec is not None and deadline_sec <= 0:
         raise BadInput(f"deadline_sec must be above 0, not {deadline_sec:g}")
+
+
+def _expiry(expires_at: datetime | None, expires_sec: float | None) -> float | None:
+    """Return after how many seconds a job expires, None if it never does or does so at a moment."""
+    if expires_at is not None and expires_sec is not None:
+        raise BadInput("a job expires at expires_at or after expires_sec, not both")
+    if expires_at is not None and expires_at.tzinfo is None:
+        raise BadInput(f"expires_at {expires_at} has no time zone")
+    if expires_sec is None:
+        return None
+    if not expires_sec <= LONGEST_WAIT_SEC:
+        raise BadInput(f"expires_sec of {expires_sec:g} s is more than a year away")
+    return max(0.0, expires_sec)
 
 
 def default_key(kind: str, code: str, *, force: bool = False) -> str:

@@ -81,6 +81,14 @@ class CrawlGate:
         patiently(lambda: ledger.busy(self._job, self._number, seconds))
         self._busy_until = now + seconds
 
+    def stay_busy(self) -> None:
+        """Write that the body still waits for its commit, if its row is about to say otherwise; asks once."""
+        if clock.monotonic() + self._settings.request_timeout_sec < self._busy_until:
+            return
+        asked, seconds = clock.monotonic(), self._settings.park_after_sec + self._settings.request_timeout_sec
+        self._attempt.ledger.busy(self._job, self._number, seconds)
+        self._busy_until = asked + seconds
+
     def check(self) -> None:
         """Raise StaleClaim if a request's whole time limit no longer fits; directly before its first byte."""
         self._guard.check(self._settings.request_timeout_sec)

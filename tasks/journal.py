@@ -205,7 +205,8 @@ class CrawlJournal:
         self.progress = progress
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
-        patiently(lambda: self._once(records, delay, what))
+        # a database that is full may still take this: without it the lease would be lost in the wait (rules D5, J6)
+        patiently(lambda: self._once(records, delay, what), meanwhile=self._gate.stay_busy)
         self._last_progress = clock.monotonic()
 
     def _once(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> None:
@@ -224,7 +225,7 @@ class CrawlJournal:
         responded = self._attempt.responded
         return Commit(
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
-            response_age_sec=None if responded is None else now - responded[0],
+            response_age_sec=None if responded is None else now - responded[0], aged_at=now,
             response_interval_sec=None if responded is None else responded[1],
             target_code=self._facts.target_code, crawl_delay_sec=delay, **what)
 

@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, operator_commands, store_commands
+from console.cli import (
+    celery_commands,
+    crawl_commands,
+    job_commands,
+    lane_commands,
+    operator_commands,
+    store_commands,
+    upkeep_commands,
+)
 from console.cli.session import Session, command_session
 
 #: the home, or something in it, belongs to somebody else, cannot be written, or is no folder
@@ -44,7 +52,7 @@ def _global_options(
     ctx.obj = Session(home=home, quiet=quiet, verbose=verbose)
 
 
-for _module in (crawl_commands, store_commands, job_commands, lane_commands, operator_commands,
+for _module in (crawl_commands, store_commands, job_commands, lane_commands, operator_commands, upkeep_commands,
                 celery_commands):
     _module.register(app)
 
@@ -83,7 +91,7 @@ def _explain(error: Exception) -> int:
         print(f"ratelane: {unusable(error.filename or 'a file', error)}", file=sys.stderr)
         return 2
     away = _database_is_away(error)
-    word = "the database does not answer" if away else f"unexpected {type(error).__name__}"
+    word = _away_in_words(error) if away else f"unexpected {type(error).__name__}"
     hint = "" if session is not None and session.verbose else " (ratelane -v … shows the traceback)"
     print(f"ratelane: {word}: {redact_url(str(error).splitlines()[0] if str(error) else '')}{hint}", file=sys.stderr)
     return 3 if away else 1
@@ -96,6 +104,13 @@ def _database_is_away(error: Exception) -> bool:
 
     # SQLite calls a missing table by the same class as a missing file
     return is_transient(error) and "no such" not in str(error)
+
+
+def _away_in_words(error: Exception) -> str:
+    from models.db import storage_trouble
+
+    reason = storage_trouble(error)
+    return "the database does not answer" if reason is None else f"the database stores nothing ({reason})"
 
 
 def _version() -> str:

@@ -64,8 +64,8 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
     """Return the document of `health`: each service, and whether a worker consumes work (rule D2).
 
     ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "broker_warning", "workers",
-    "workers_consuming"}``; `ok` only if all of them are. A worker consumes if its lane consumer looked for work within
-    three of its heartbeats.
+    "workers_consuming"}``; `ok` only if all of them are, and the database stores what it is given. A worker consumes if
+    its lane consumer looked for work within three of its heartbeats.
     """
     from models import queries
     from models.migrate import check
@@ -77,6 +77,7 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
         check(database, previous=True)
         with database.look() as conn:
             found = queries.workers(conn)
+        database_error = _stores_nothing(database, settings)
     except RatelaneError as error:
         database_error = str(error)
     broker_error, broker_warning = look_at_broker(settings)
@@ -93,3 +94,34 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
         "workers": sum(one["alive"] for one in found),
         "workers_consuming": consuming,
     }
+
+
+def _stores_nothing(database: Database, settings: Settings) -> str | None:
+    """Return why a database that answers stores nothing: then no work goes on (rule D5); None if it does."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from models.db import is_transient, storage_trouble
+    from models.ledger import Ledger
+
+    try:
+        Ledger(database, settings).count("health_looks")
+    except SQLAlchemyError as error:
+        reason = storage_trouble(error)
+        if reason is None and not is_transient(error):
+            raise
+        return reason
+    return None
+
+
+def ops_of(settings: Settings, open_database: Callable[[], Database]) -> tuple[dict[str, Any], ServiceAway | None]:
+    """Return the document of `ops` (rule J15), and why the database is away if it is: then its numbers are null."""
+    from models import queries
+
+    away: ServiceAway | None = None
+    found: dict[str, Any] = dict.fromkeys(queries.OPS) | {"database_ok": False}
+    try:
+        with open_database().look() as conn:
+            found = queries.ops(conn)
+    except ServiceAway as error:
+        away = error
+    return found | {"broker_ok": broker_problem(settings) is None}, away

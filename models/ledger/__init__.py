@@ -1,7 +1,7 @@
 """The only writer of jobs and attempts.
 
-What it owns: the rows of `jobs`, `attempts`, `lane_wake`, `workers` and `counters`, and what a body commits (articles,
-failed items, the request log).
+What it owns: the rows of `jobs`, `attempts`, `lane_wake`, `workers`, `counters` and `marks`, and what a body commits (articles,
+failed items, the request log). It deletes what is older than it is kept, of these and of every other table.
 
 Invariants: every verb is one transaction with one guarded statement for the state change; a running row is changed only
 by its attempt (fence: job, attempt, running); the group's row is locked before any of its jobs; whoever changes which
@@ -17,9 +17,10 @@ from models.ledger.queueing import NewJob, Queueing, Submitted
 from models.ledger.running import Running
 from models.ledger.settling import Settled, Settling, writes_of
 from models.ledger.telling import Telling
+from models.ledger.upkeep import Pruned, Upkeep
 
-__all__ = ["Answer", "Changed", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
+__all__ = ["Answer", "Changed", "Ledger", "NewJob", "Pruned", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling, Operating, Telling):
+class Ledger(Queueing, Running, Settling, Operating, Telling, Upkeep):
     """Every verb of a job's life on one database."""

@@ -16,14 +16,17 @@ from config.logs import log_event
 from config.probes import probe
 from models.claim import Claim, Round
 from models.ledger.books import Books, log
-from models.statements import queueing
+from models.statements import queueing, upkeep
 
 FOLD_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
 class NewJob:
-    """What is submitted. `run_after` is a moment, `delay_sec` the same as a wait from now; neither means now."""
+    """What is submitted. `run_after` is a moment, `delay_sec` the same as a wait from now; neither means now.
+
+    `expires_at` and `expires_sec` likewise; a moment that is over already means that it never runs (rule J1).
+    """
 
     kind: str = "crawl"
     target_code: str | None = None
@@ -36,6 +39,7 @@ class NewJob:
     dedupe_key: str | None = None
     run_after: datetime | None = None
     delay_sec: float | None = None
+    expires_at: datetime | None = None
     expires_sec: float | None = None
     max_attempts: int | None = None
     deadline_sec: float | None = None
@@ -88,8 +92,7 @@ class Queueing(Books):
             "resume_from_page": max(0, job.resume_from_page), "last_completed_page": max(0, job.resume_from_page),
             "row_page": max(0, job.resume_from_page),
         }
-        if job.run_after is not None:
-            row["run_after"] = job.run_after
+        row |= {name: moment for name, moment in (("run_after", job.run_after), ("expires_at", job.expires_at)) if moment}
         delay = max(0.0, job.delay_sec) if job.delay_sec else None
         while True:
             made = queueing.insert_job(conn, row, delay, job.expires_sec, **self.at())
@@ -98,10 +101,20 @@ class Queueing(Books):
                 log_event(log, "job.submit", job=made, group=group, target=job.target_code, kind=job.kind)
                 return Submitted(made, True, group, warnings)
             found = queueing.active(conn, row["job_id"] if job.job_id else None, job.dedupe_key)
-            if found is not None:
+            if found is not None and not (found.job_id != job.job_id and self._expired(conn, found)):
                 return Submitted(found.job_id, False, found.group_key, warnings)
             if job.job_id is None:
                 row["job_id"] = secrets.token_hex(6)
+
+    def _expired(self, conn: Connection, found: Any) -> bool:
+        """Cancel the job whose dedupe key stands in the way if it is past its `expires_at`; tells whether it was.
+
+        Nobody may claim such a job, so this needs no lock of its group (rules J1, J3).
+        """
+        ended = conn.execute(upkeep.expire([found.job_id]), self.at()).first() is not None
+        if ended:
+            log_event(log, "job.expire", job=found.job_id, group=found.group_key)
+        return ended
 
     def fold(self) -> int:
         """Fold what submits left behind into the groups; returns how many groups changed. A transaction of its own."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from config import clock
 from config.errors import StaleClaim
 from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
@@ -64,7 +65,8 @@ class Running(Books):
                 **fence, "b_progress": storable(what.progress), "b_page": what.current_page,
                 "b_done_page": what.last_completed_page, "b_checkpoint": storable(what.checkpoint),
                 "b_seen": storable(what.cooldown_seen),
-                "b_age": what.response_age_sec, "b_gap": what.response_interval_sec,
+                "b_age": None if what.response_age_sec is None else what.response_age_sec + _late(what),
+                "b_gap": what.response_interval_sec,
                 "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **self.at()})
             if not found.rowcount:
                 raise StaleClaim(job_id, attempt)
@@ -75,7 +77,9 @@ class Running(Books):
             for item in what.failed_items:
                 running.upsert_failed_item(conn, clean(item))
             if what.requests:
-                rows = [{**clean(row), **fence, "b_group": group, **self.at()} for row in what.requests]
+                late = _late(what)
+                rows = [{**clean(row), "b_started": row["b_started"] + late, "b_ended": row["b_ended"] + late, **fence,
+                         "b_group": group, **self.at()} for row in what.requests]
                 conn.execute(running.LOG_REQUESTS[self.db.dialect], rows)
             for copy in what.robots:
                 running.keep_robots(conn, clean(copy))
@@ -125,6 +129,11 @@ class Running(Books):
         """Renew a worker's row: alive, consuming or not, or stopped."""
         with self.db.write() as conn:
             conn.execute(queueing.worker_seen(boot_id, consuming=consuming, stopped=stopped), self.at())
+
+
+def _late(what: Commit) -> float:
+    """Return for how long a commit has waited for its turn: so much older is what it tells of (rule P5)."""
+    return 0.0 if what.aged_at is None else max(0.0, clock.monotonic() - what.aged_at)
 
 
 def clean(row: dict[str, Any]) -> dict[str, Any]:

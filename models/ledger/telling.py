@@ -1,4 +1,4 @@
-"""Telling callbacks that a job is final, and chores that one worker at a time does."""
+"""Telling callbacks that a job is final."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.statements import callbacks
 
 #: a sender that dies keeps the others waiting for so long; a round of sending takes half of it at most
 TURN_SEC = 10.0
-_TELLING = "turn_callbacks"
+_TELLING = "callbacks"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Telling(Books):
         round and passes through. One sender at a time has its turn; it holds no lock and no connection while it sends,
         because a broker that does not answer must keep nobody else waiting.
         """
-        mine = self.take_turn(_TELLING, TURN_SEC)
+        mine = self.hold_turn(_TELLING, TURN_SEC)
         if mine is None:
             return 0
         spent, sent = Stopwatch(), 0
@@ -63,12 +63,12 @@ class Telling(Books):
                 conn.execute(callbacks.END_TURN, {"b_name": _TELLING, "b_mine": mine})
         return sent
 
-    def take_turn(self, name: str, seconds: float) -> int | None:
-        """Take the turn called `name` unless somebody has it; the caller has it for `seconds`, dead or alive.
+    def hold_turn(self, name: str, seconds: float) -> int | None:
+        """Take the turn called `name` unless somebody has it; the caller has it for `seconds`, or until it gives it back.
 
         Returns the moment of its end, None if it is another's.
         """
         with self.db.write() as conn:
             now = to_micros(conn.execute(select(db_now()), self.at()).scalar_one())
             until = now + int(seconds * 1_000_000)
-            return until if callbacks.take_turn(conn, name, now, until) else None
+            return until if callbacks.hold_turn(conn, name, now, until) else None

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from models.base import db_now
 from models.jobs import TO_SEND, jobs
-from models.workers import counters
+from models.workers import marks
 
 #: a look through the partial index whether anything is to be sent
 ANY = select(jobs.c.seq).where(TO_SEND).limit(1)
@@ -23,9 +23,9 @@ SENT = (
 )
 
 END_TURN = (
-    update(counters)
-    .where(counters.c.name == bindparam("b_name", type_=String()),
-           counters.c.value == bindparam("b_mine", type_=BigInteger()))
+    update(marks)
+    .where(marks.c.name == bindparam("b_name", type_=String()),
+           marks.c.value == bindparam("b_mine", type_=BigInteger()))
     .values(value=0)
 )
 
@@ -36,11 +36,11 @@ def unsent(limit: int) -> Select[Any]:
         TO_SEND).order_by(jobs.c.seq).limit(limit)
 
 
-def take_turn(conn: Connection, name: str, now: int, until: int) -> bool:
+def hold_turn(conn: Connection, name: str, now: int, until: int) -> bool:
     """Take the turn called `name` until `until` if it is nobody's `now` (microseconds); one caller gets it."""
     make = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
-    statement = make(counters).values(name=name, value=until)
+    statement = make(marks).values(name=name, value=until)
     taken = conn.execute(statement.on_conflict_do_update(
-        index_elements=["name"], set_={"value": statement.excluded.value}, where=counters.c.value <= now,
-    ).returning(counters.c.name))
+        index_elements=["name"], set_={"value": statement.excluded.value}, where=marks.c.value <= now,
+    ).returning(marks.c.name))
     return taken.first() is not None

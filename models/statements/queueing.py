@@ -20,6 +20,7 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    literal_column,
     null,
     or_,
     select,
@@ -44,6 +45,10 @@ INTERVAL: ColumnElement[float] = func.coalesce(
     .correlate(jobs).scalar_subquery(),
     0.0,
 )
+
+
+#: spelled out: a plan for all values cannot know that a parameter is the word of a partial index
+_RUNNING = jobs.c.status == literal_column("'running'")
 
 
 def insert_job(
@@ -165,7 +170,7 @@ _LOST = (
 def expired(limit: int, behind: str) -> Select[Any]:
     """Find running jobs whose lease is over, by id, those behind the id `behind`."""
     return select(jobs.c.job_id, jobs.c.attempt, jobs.c.group_key).where(
-        jobs.c.status == "running", jobs.c.lease_until < db_now(), jobs.c.job_id > behind
+        _RUNNING, jobs.c.lease_until < db_now(), jobs.c.job_id > behind
     ).order_by(jobs.c.job_id).limit(limit)
 
 
@@ -180,7 +185,7 @@ def running_of(boot_ids: list[str]) -> Select[Any]:
     return select(
         jobs.c.job_id, jobs.c.attempt, jobs.c.group_key, jobs.c.started_at.is_not(None).label("started"),
         seconds_from(jobs.c.claimed_at, db_now()).label("age_sec"),
-    ).where(jobs.c.status == "running", jobs.c.boot_id.in_(boot_ids))
+    ).where(_RUNNING, jobs.c.boot_id.in_(boot_ids))
 
 
 def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
@@ -193,9 +198,11 @@ def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
 
 def asleep(limit: int) -> Select[Any]:
     """Find groups with due work whose `ready_at` would not wake anybody in time (it should find none)."""
-    first = select(func.min(func.coalesce(jobs.c.run_after, jobs.c.enqueued_at))).where(
-        jobs.c.group_key == rate_groups.c.key, jobs.c.status == "queued",
-        jobs.c.expires_at.is_(None) | (jobs.c.expires_at > db_now())).scalar_subquery()
+    # the status as a literal: for a parameter neither database takes the partial index, and would read every queued job
+    queued = (jobs.c.group_key == rate_groups.c.key, jobs.c.status == literal_column("'queued'"),
+              jobs.c.expires_at.is_(None) | (jobs.c.expires_at > db_now()))
+    due = (select(jobs.c.seq).where(*queued, jobs.c.run_after.is_(None)).exists()
+           | select(jobs.c.seq).where(*queued, jobs.c.run_after <= db_now()).exists())
     held = select(fleet.c.operator_pause_until).where(fleet.c.id == 1).scalar_subquery()
     running = select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, jobs.c.status == "running").exists()
     woken = select(lane_wake.c.id).where(lane_wake.c.group_key == rate_groups.c.key).exists()
@@ -207,18 +214,27 @@ def asleep(limit: int) -> Select[Any]:
     late = rate_groups.c.ready_at.is_(None) | (rate_groups.c.ready_at > soon)
     return (
         select(rate_groups.c.key)
-        .where(late, first.is_not(None), first <= db_now(), ~running, ~woken, over(rate_groups.c.pause_until),
+        .where(late, due, ~running, ~woken, over(rate_groups.c.pause_until),
                over(rate_groups.c.operator_pause_until), over(rate_groups.c.next_request_at), over(held))
         .order_by(rate_groups.c.key).limit(limit)
     )
 
 
-def misplaced() -> Select[Any]:
-    """Find sites whose queued jobs wait in another group's lane (a submit or a settle overlapped with a move)."""
+def moved_lately(seconds: float, limit: int) -> Select[Any]:
+    """Find sites that were changed within the last `seconds`: only theirs can be in another lane than they should."""
+    return select(sites.c.site_code).where(sites.c.updated_at > plus_seconds(db_now(), -seconds)).limit(limit)
+
+
+def misplaced(site_codes: Sequence[str] | None = None) -> Select[Any]:
+    """Find sites (of all, or of these) whose queued jobs wait in another group's lane.
+
+    A submit or a settle overlapped with a move. All sites means that every queued job is read.
+    """
+    among = [] if site_codes is None else [jobs.c.site_code.in_(site_codes)]
     return (
         select(jobs.c.site_code, jobs.c.group_key.label("here"), sites.c.group_key).distinct()
         .join_from(jobs, sites, sites.c.site_code == jobs.c.site_code)
-        .where(jobs.c.status == "queued", sites.c.group_key != jobs.c.group_key,
+        .where(*among, jobs.c.status == literal_column("'queued'"), sites.c.group_key != jobs.c.group_key,
                ~jobs.c.group_key.startswith("_", autoescape=True))
     )
 

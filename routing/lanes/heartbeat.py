@@ -1,4 +1,4 @@
-"""The heartbeat: a thread that renews this worker's leases, and does the chores that need one that is never blocked.
+"""The heartbeat: a thread that renews this worker's leases and reaps; what may wait is the chores' (`chores.py`).
 
 It lives through broker outages, solo tasks and the pool's drain, because the hub stands still in all of them. Its
 answer also corrects what this process believes it holds.
@@ -15,17 +15,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from config.clock import Stopwatch
 from config.devstack import LifeLock
 from config.logs import get_logger, log_event
-from models.db import is_transient
+from models.db import is_transient, storage_trouble
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import is_stopping
 
 log = get_logger("ratelane.heartbeat")
-SWEEP_EVERY_SEC = 30.0
 LOOK_EVERY_SEC = 0.25
 
 
 class Heartbeat(threading.Thread):
-    """Renews, hands back, reaps, sweeps and says that this worker lives."""
+    """Renews, hands back, reaps and says that this worker lives."""
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(name="ratelane-heartbeat", daemon=True)
@@ -33,7 +32,6 @@ class Heartbeat(threading.Thread):
         self._period = desk.settings.heartbeat_sec
         self._since_gap: Stopwatch | None = None
         self._last = Stopwatch()
-        self._swept = Stopwatch()
         self._parked = False
 
     def run(self) -> None:
@@ -44,7 +42,7 @@ class Heartbeat(threading.Thread):
                 wait = self.beat()
             except SQLAlchemyError as error:
                 log_event(log, "heartbeat.database_away" if is_transient(error) else "heartbeat.failed",
-                          level=logging.WARNING, error=str(error).splitlines()[0])
+                          level=logging.WARNING, error=str(error).splitlines()[0], reason=storage_trouble(error))
                 wait = min(1.0, self._period / 2)
             except Exception:
                 # without renewals every lease of this worker is lost: the thread outlives whatever one round brings
@@ -75,12 +73,8 @@ class Heartbeat(threading.Thread):
         self._hand_back_late()
         self._look_for_leftovers()
         self._leave_if_crippled()
-        if self._may_reap() and not stopping:
-            if self.desk.reaper.reap():
-                self.desk.wake.set()
-            if self._swept.elapsed() >= SWEEP_EVERY_SEC:
-                self._swept = Stopwatch()
-                self.desk.reaper.sweep()
+        if self._may_reap() and not stopping and self.desk.reaper.reap():
+            self.desk.wake.set()
         if locked or stopping:
             return min(0.5, self._period)
         return max(0.0, self._period - asked.elapsed())

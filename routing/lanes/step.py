@@ -1,7 +1,7 @@
 """The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
 
-What it owns: the desk (what this process holds), the scout, the heartbeat, the clerk, the courier, and one channel of its
-own per connection.
+What it owns: the desk (what this process holds), the scout, the heartbeat, the chores, the clerk, the courier, and one
+channel of its own per connection.
 
 Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
 claimed while the connection is down or the worker stops.
@@ -33,6 +33,7 @@ from routing.kinds import task_of
 from routing.lanes import control
 from routing.lanes.callbacks import Courier
 from routing.lanes.channel import LaneChannel
+from routing.lanes.chores import Chores
 from routing.lanes.clerk import Clerk
 from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
@@ -72,6 +73,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.desk.clerk = self.clerk = Clerk(self.desk)
         self.courier = Courier(self.desk, c.app)
         control.register()
+        self.chores = Chores(self.desk)
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
@@ -122,6 +124,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
+        self.chores.start()
         self.clerk.start()
         self.courier.start()
         warning = may_forget(self.desk.settings.broker_url, c.connection.default_channel)

@@ -28,7 +28,7 @@ from routing.kinds import kind_of
 from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.strays")
-TURN = "turn_strays"
+TURN = "foreign_messages"
 LANES_AT_ONCE = 500
 #: messages of one lane in one sweep; the next one goes on
 MESSAGES_AT_ONCE = 1_000
@@ -73,7 +73,7 @@ class Strays:
         if self._looked is not None and self._looked.elapsed() < self._every:
             return False
         self._looked = Stopwatch()
-        return self._ledger.take_turn(TURN, self._every) is not None
+        return self._ledger.take_turn(TURN, self._every)
 
     def collect(self, producer: Any) -> int:
         """Pass on every message without a claim that lies in a lane; returns how many."""

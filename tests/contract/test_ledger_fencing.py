@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from config import clock
 from config.errors import Parked, PermanentJobError, StaleClaim
 from models.attempt import Attempt
 from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
+from models.ledger import no_clock
+from models.queries.reading import db_moment
+from models.requests import requests
 from tests.support.ledger import SMALL, START, Bench, objection, seed
 
 GROWING = {"gd": {"gd_site": ["gd_news", "gd_other"]}, "hn": {"hn_site": ["hn_news"]}}
@@ -214,3 +218,18 @@ def test_j7_settling_twice_is_refused_the_second_time(bench: Bench) -> None:
     with pytest.raises(StaleClaim):
         bench.settle(started, result={"n": 2})
     assert bench.everything() == before
+
+
+def test_p5_a_commit_that_waits_for_its_turn_tells_no_later_times(bench: Bench) -> None:
+    """The ages were taken before the wait for a connection or a lock: without it no gap would look too short."""
+    real = Bench(bench.db, clock=no_clock)
+    started = real.begin()
+    row = {"b_number": 1, "b_host": "h", "b_url": "http://h/", "b_started": 1.0, "b_ended": 0.5, "b_status": 200, "b_bytes": 1,
+           "b_error": "", "b_interval": 0.0}
+    taken = clock.monotonic() - 30.0
+    real.ledger.commit(started.claim.job_id, 1, "g1", Commit(requests=(row,), response_age_sec=0.5, aged_at=taken))
+    with real.db.read() as conn:
+        now = db_moment(conn)
+    (stored,) = real.rows(requests)
+    assert 30.5 <= (now - stored["ended_at"]).total_seconds() < 33
+    assert 30.5 <= (now - real.job(started.claim.job_id)["last_response_at"]).total_seconds() < 33

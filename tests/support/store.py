@@ -24,7 +24,7 @@ from models.jobs import attempts, jobs
 from models.ledger import Answer, Ledger
 from models.migrate import migrate
 from models.sites import interval_history
-from models.workers import counters
+from models.workers import counters, marks
 from routing import dispatch, resolver
 from tests.support.servers import PostgresServer, wait_until
 
@@ -132,6 +132,11 @@ class Store:
         """Return what the protocol has refused or repaired."""
         with self.db.read() as conn:
             return Counter({row.name: row.value for row in conn.execute(select(counters))})
+
+    def marks(self) -> list[str]:
+        """Return the names of the moments that workers share."""
+        with self.db.read() as conn:
+            return list(conn.execute(select(marks.c.name)).scalars())
 
     def is_free(self) -> bool:
         """Tell whether somebody could write: on SQLite a process may have been frozen in the middle of a write."""

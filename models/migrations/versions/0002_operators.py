@@ -40,6 +40,7 @@ def upgrade() -> None:
     _fleet()
     _operations()
     _notices()
+    _marks()
     install(op.get_bind())
 
 
@@ -85,3 +86,12 @@ def _notices() -> None:
         sa.PrimaryKeyConstraint("key", name=op.f("pk_notices")),
     )
     op.create_index("ix_notices_next_try_at", "notices", ["next_try_at"])
+
+
+def _marks() -> None:
+    op.create_table(
+        "marks",
+        sa.Column("name", sa.String(100), nullable=False),
+        sa.Column("value", sa.BigInteger(), nullable=False, server_default="0"),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_marks")),
+    )
