@@ -117,7 +117,7 @@ class Settings(BaseSettings):
     max_deadlines: Count = Field(3, description="used-up deadlines in a row without a new checkpoint")
     max_recoveries: Count = Field(3, description="lost workers in a row without a new checkpoint")
     park_after_sec: Seconds = Field(30, description="a longer wait gives the slot back")
-    poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="time between looks for work")
+    poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="looks for work nobody told of")
     stall_after_sec: Seconds = Field(120, description="a body silent for longer is not renewed")
 
     # cooldown and growing intervals
@@ -201,11 +201,6 @@ class Settings(BaseSettings):
     def embedded_database(self) -> bool:
         """Whether the database is this home's own SQLite file."""
         return self.database_url == embedded_database_url(self.home)
-
-    @property
-    def idle_poll_sec(self) -> float:
-        """Seconds between looks for work of an idle worker: SQLite tells nobody of a new job (rule J5)."""
-        return min(0.1, self.poll_sec) if self.database_url.startswith("sqlite") else self.poll_sec
 
     def user_agent_names_contact(self) -> bool:
         """Say whether the user agent names a contact that is no placeholder (rule P1)."""

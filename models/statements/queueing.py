@@ -31,6 +31,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from models.base import UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import fleet, lane_wake, rate_groups
 from models.jobs import attempts, jobs
+from models.listening import CHANNEL
 from models.sites import sites, targets
 from models.workers import counters, workers
 
@@ -67,6 +68,16 @@ def wake(group: str, at: datetime | None, delay_sec: float | None) -> Insert:
     """Say, without locking anything, that a job of `group` may be due at `at` (or after `delay_sec`, or now)."""
     moment: Any = at if at is not None else plus_seconds(db_now(), delay_sec) if delay_sec else db_now()
     return insert(lane_wake).values(group_key=group, at=moment)
+
+
+def notify(conn: Connection) -> None:
+    """Wake the workers when this transaction commits (rule J5): for every verb that makes work due for others.
+
+    PostgreSQL sends equal notifications of one transaction once, and none after a rollback. On SQLite nothing is to be
+    done: workers watch the file.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(f"NOTIFY {CHANNEL}")
 
 
 def facts_of_target(target_code: str) -> Select[Any]:

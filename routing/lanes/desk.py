@@ -41,6 +41,8 @@ class Desk:
     inflight: InFlight = field(default_factory=InFlight)
     #: set when the scout should look at once
     wake: threading.Event = field(default_factory=threading.Event)
+    #: set when others may have stored work that no fold has seen
+    news: threading.Event = field(default_factory=threading.Event)
     #: set when the threads must end
     over: threading.Event = field(default_factory=threading.Event)
     #: whether the consumer has a live broker connection and runs
@@ -84,6 +86,11 @@ class Desk:
             self.refused.pop(held.claim.group, None)
             if lost:
                 self.errands.put(("recover", held))
+        self.wake.set()
+
+    def hear(self) -> None:
+        """Have the scout fold what others stored and look for work, at once."""
+        self.news.set()
         self.wake.set()
 
     def taker(self) -> Taker | None:

@@ -1,7 +1,7 @@
 """The scout: a thread with its own connection that takes jobs for this worker's free slots.
 
-It claims only while the consumer is connected and running, and only as many as can start at once. It is woken by a job
-of its own that ended, by the moment at which the next lane becomes ready, or by its poll.
+It claims only while the consumer is connected and running, and only as many as can start at once. It is woken by the
+listener, by a job of its own that ended, by the moment at which the next lane becomes ready, or by its poll.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Scout(threading.Thread):
         super().__init__(name="ratelane-scout", daemon=True)
         self.desk, self._hand_over = desk, hand_over
         settings = desk.settings
-        self._poll = settings.idle_poll_sec
+        self._poll = settings.poll_sec
         self._folded = clock.monotonic() - FOLD_EVERY_SEC
         self._wait = 0.0
         self._trouble = 0
@@ -69,7 +69,8 @@ class Scout(threading.Thread):
         slots = self.desk.free_slots()
         if slots <= 0:
             return self._poll
-        if polled or clock.monotonic() - self._folded >= FOLD_EVERY_SEC:
+        if polled or self.desk.news.is_set() or clock.monotonic() - self._folded >= FOLD_EVERY_SEC:
+            self.desk.news.clear()
             self.desk.ledger.fold()
             self._folded = clock.monotonic()
         for _ in range(ROUNDS_AT_ONCE):

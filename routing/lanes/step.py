@@ -1,6 +1,7 @@
 """The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
 
-What it owns: the desk (what this process holds), the scout, the heartbeat, and one channel of its own per connection.
+What it owns: the desk (what this process holds), the threads of scout, listener and heartbeat, and one channel of its
+own per connection.
 
 Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
 claimed while the connection is down or the worker stops.
@@ -31,6 +32,7 @@ from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
 from routing.lanes.heartbeat import Heartbeat
 from routing.lanes.inflight import Held
+from routing.lanes.listener import Listener
 from routing.lanes.scout import Scout
 
 log = get_logger("ratelane.lanes")
@@ -62,6 +64,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.desk.offer = self._offer
         self.scout = Scout(self.desk, self._offer)
         self.heartbeat = Heartbeat(self.desk)
+        self.listener = Listener(self.desk)
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
@@ -108,6 +111,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
+        self.listener.start()
         log_event(log, "worker.lanes_open", worker=self.desk.name, boot=self.desk.boot_id, slots=self.desk.size(),
                   lanes=",".join(self.desk.lanes or ["all"]))
 
