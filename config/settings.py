@@ -119,6 +119,7 @@ class Settings(BaseSettings):
     park_after_sec: Seconds = Field(30, description="a longer wait gives the slot back")
     poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="looks for work nobody told of")
     stall_after_sec: Seconds = Field(120, description="a body silent for longer is not renewed")
+    watchdog_sec: Seconds = Field(120, description="a worker that consumes nothing for so long ends; 0: never")
 
     # cooldown and growing intervals
     cooldown_auto_retry_max: Count = Field(12, description="retries after cooldowns in a row without a new checkpoint")

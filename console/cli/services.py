@@ -11,13 +11,14 @@ from config.settings import Settings, redact_url
 if TYPE_CHECKING:
     from models.db import Database
 
-_ANSWER_WITHIN_SEC = 3.0
 NO_BUNDLED_BROKER = ("the bundled broker of this home does not run: it lives as long as `ratelane crawl` or `ratelane up`; "
                      "start one of them, or set RATELANE_BROKER_URL")
 
 
 def require_broker(settings: Settings) -> None:
     """Raise ServiceAway, saying what to start or to install, if the configured broker does not answer."""
+    from routing.broker import broker_problem
+
     problem = broker_problem(settings)
     if problem is not None and settings.embedded_broker:
         raise ServiceAway(NO_BUNDLED_BROKER)
@@ -27,35 +28,17 @@ def require_broker(settings: Settings) -> None:
                           f"bundled one ({problem})")
 
 
-def broker_problem(settings: Settings) -> str | None:
-    """Return why the broker does not answer, or None if it does."""
-    from kombu.connection import Connection
-
-    connect: Any = Connection
-    options = {"socket_connect_timeout": _ANSWER_WITHIN_SEC, "socket_timeout": _ANSWER_WITHIN_SEC}
-    redis = settings.broker_url.startswith(("redis", "rediss", "sentinel"))
-    line = connect(settings.broker_url, connect_timeout=_ANSWER_WITHIN_SEC, transport_options=options if redis else {})
-    try:
-        # a channel, because the connection of some transports answers before the server does
-        line.ensure_connection(max_retries=1, interval_start=0, timeout=_ANSWER_WITHIN_SEC)
-        with line.channel() as channel:
-            if redis:
-                channel.client.ping()
-    except Exception as error:
-        return redact_url(f"{type(error).__name__}: {error}".splitlines()[0])
-    finally:
-        line.release()
-    return None
-
-
 def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict[str, Any]:
     """Return the document of `health`: each service, and whether a worker consumes work (rule D2).
 
-    ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "workers", "workers_consuming"}``; `ok` only
-    if all of them are. A worker consumes if its lane consumer looked for work within three of its heartbeats.
+    ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "workers", "workers_consuming",
+    "not_consuming"}``; `ok` only if both services answer and a worker consumes: it said so within three of its
+    heartbeats. `not_consuming` names the others that live, each with its ``trouble`` in one word and in a sentence.
     """
     from models import queries
     from models.migrate import check
+    from routing.broker import broker_problem
+    from routing.lanes.consumption import SENTENCES
 
     found: list[dict[str, Any]] = []
     database_error: str | None = None
@@ -78,4 +61,9 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
         "broker_error": broker_error,
         "workers": sum(one["alive"] for one in found),
         "workers_consuming": consuming,
+        "not_consuming": [
+            {"worker": one["name"], "trouble": one["trouble"],
+             "text": SENTENCES.get(one["trouble"], "it has not said for a while that it looks for work")}
+            for one in found if one["alive"] and not one["consuming"]
+        ],
     }

@@ -265,11 +265,11 @@ def greet(conn: Connection, row: dict[str, Any]) -> None:
     conn.execute(statement.on_conflict_do_update(index_elements=["boot_id"], set_={"heartbeat_at": db_now()}))
 
 
-def worker_seen(boot_id: str, *, consuming: bool, stopped: bool) -> Any:
-    """Renew a worker's heartbeat; note that it consumes, or that it has stopped."""
-    values: dict[str, Any] = {"heartbeat_at": db_now()}
-    if consuming:
-        values["consuming_at"] = db_now()
+def worker_seen(boot_id: str, *, trouble: str, stopped: bool) -> Any:
+    """Renew a worker's heartbeat; note that it consumes (no `trouble`), or that it has stopped."""
+    values: dict[str, Any] = {"heartbeat_at": db_now(), "trouble": trouble}
     if stopped:
         values["stopped_at"] = db_now()
+    elif not trouble:
+        values["consuming_at"] = db_now()
     return update(workers).where(workers.c.boot_id == boot_id).values(**values)

@@ -15,7 +15,6 @@ from typing import Any
 from celery.worker import state
 from sqlalchemy.exc import SQLAlchemyError
 
-from config.clock import Stopwatch
 from config.logs import get_logger, log_event
 from config.settings import Settings
 from models.attempt import limits_of
@@ -23,6 +22,7 @@ from models.claim import Claim, Taker
 from models.db import Database
 from models.ledger import Ledger
 from models.reaper import Reaper
+from routing.lanes.consumption import HUB_STUCK
 from routing.lanes.inflight import Held, InFlight, is_stopping
 
 log = get_logger("ratelane.lanes")
@@ -52,8 +52,10 @@ class Desk:
 
     #: claims in a row that could not be handed over, by group
     refused: dict[str, int] = field(default_factory=dict)
-    #: since the scout last looked for work; a worker that lives but does not look is not consuming
-    looked: Stopwatch = field(default_factory=Stopwatch)
+    #: why this worker does not consume, in one word; the watchdog's
+    trouble: str = ""
+    #: how often the heartbeat has written that the worker lives
+    beats: int = 0
     #: takes claims to the consumer's thread; set by the step
     offer: Callable[[list[Held]], None] = lambda _held: None
 
@@ -88,6 +90,15 @@ class Desk:
                 self.errands.put(("recover", held))
         self.wake.set()
 
+    def may_take(self) -> bool:
+        """Tell whether this worker may claim: it has a broker connection, does not stop, and can hand claims over."""
+        return self.open.is_set() and not is_stopping() and self.trouble != HUB_STUCK
+
+    def runs_on_hub(self) -> bool:
+        """Tell whether a body runs just now on the event loop's own thread, which answers nobody meanwhile."""
+        alone = type(self.pool).__module__.endswith(".solo")
+        return alone and (bool(state.active_requests) or any(held.handed for held in self.inflight.all()))
+
     def hear(self) -> None:
         """Have the scout fold what others stored and look for work, at once."""
         self.news.set()
@@ -95,7 +106,7 @@ class Desk:
 
     def taker(self) -> Taker | None:
         """Return who may go on with a next job at the end of one, None while nothing new may be taken."""
-        if not self.open.is_set() or is_stopping():
+        if not self.may_take():
             return None
         return Taker(self.name, self.boot_id, self.settings.lease_sec, self.lanes)
 

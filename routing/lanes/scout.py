@@ -17,7 +17,7 @@ from config.logs import get_logger, log_event
 from models.claim import Claim
 from models.db import is_transient
 from routing.lanes.desk import Desk
-from routing.lanes.inflight import Held, is_stopping
+from routing.lanes.inflight import Held
 
 log = get_logger("ratelane.scout")
 #: folding is for what others submitted; a lane's own next job needs none, so ends in quick succession share one
@@ -38,25 +38,34 @@ class Scout(threading.Thread):
         self._folded = clock.monotonic() - FOLD_EVERY_SEC
         self._wait = 0.0
         self._trouble = 0
+        # for the watchdog: looks without a failure, whether it waits after one, and what was wrong with the last
+        self.looks = 0
+        self.content = False
+        self.lacks_database = False
 
     def run(self) -> None:
         """Look for work until the desk closes."""
         while not self.desk.over.is_set():
+            self.content = not self._trouble
             woken = self.desk.wake.wait(self._wait)
+            self.content = False
             self.desk.wake.clear()
             if self.desk.over.is_set():
                 return
             try:
                 self._wait = self._look(polled=not woken)
                 self._trouble = 0
-                self.desk.looked = clock.Stopwatch()
+                self.looks += 1
+                self.lacks_database = False
             except SQLAlchemyError as error:
+                self.lacks_database = is_transient(error)
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
                 log_event(log, "scout.database_away" if is_transient(error) else "scout.failed", level=logging.WARNING,
                           error=str(error).splitlines()[0], tries=self._trouble)
             except Exception:
                 # the scout must outlive whatever happens in one round: without it the worker is alive and does nothing
+                self.lacks_database = False
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
                 log_event(log, "scout.failed", level=logging.ERROR, tries=self._trouble, exc_info=True)
@@ -64,7 +73,7 @@ class Scout(threading.Thread):
     def _look(self, *, polled: bool) -> float:
         """Do one look; returns for how many seconds there is nothing to do unless somebody wakes the scout."""
         self.desk.run_errands()
-        if not self.desk.open.is_set() or is_stopping():
+        if not self.desk.may_take():
             return self._poll
         slots = self.desk.free_slots()
         if slots <= 0:
