@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from config import clock
-from models.db import Database
 from tests.support.figures import figure
 from tests.support.fleet import Fleet, fleet
 from tests.support.servers import PostgresServer
@@ -27,7 +26,7 @@ def test_a_crawl_goes_on_through_cut_connections(store: Store, workers: Workers)
         site.server.wait_for(lambda log: len(log) >= 4)
         cut = 0
         for _ in range(CUTS):
-            cut += _cut_others(store.db)
+            cut += _cut_all(store)
             clock.pause(0.7)
         assert cut >= 2 * CUTS
         job = store.wait_for(job_id, "done")
@@ -81,9 +80,10 @@ def _assert_each_article_once(site: Fleet) -> None:
     assert all(articles == 0 for _, articles in again.values()), again
 
 
-def _cut_others(db: Database) -> int:
-    """End every session of this database but the one that asks, and return how many there were."""
-    with db.read() as conn:
+def _cut_all(store: Store) -> int:
+    """End every session of the workers, and return how many there were."""
+    store.db.dispose()
+    with store.db.read() as conn:
         return len(conn.exec_driver_sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()").all())
