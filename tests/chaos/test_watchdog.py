@@ -38,6 +38,7 @@ def test_a_scout_that_hangs_is_named_and_the_worker_ends(store: Store, workers: 
         site.assert_polite()
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_an_event_loop_that_hangs_is_named_and_the_worker_ends(store: Store, workers: Workers) -> None:
     """D2: what runs meanwhile goes on to its next stop point; nothing more is claimed."""
     (worker,) = workers.start("one", **SHORT)
@@ -54,6 +55,7 @@ def test_an_event_loop_that_hangs_is_named_and_the_worker_ends(store: Store, wor
         site.assert_polite()
 
 
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_worker_that_stays_away_from_a_broker_that_answers_ends(
     store: Store, workers: Workers, proxy: Proxy
 ) -> None:
@@ -68,6 +70,7 @@ def test_a_worker_that_stays_away_from_a_broker_that_answers_ends(
 
 
 @pytest.mark.acceptance
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 def test_a_broker_that_is_away_for_long_ends_nobody(store: Store, workers: Workers, proxy: Proxy) -> None:
     """W33: connections hang for longer than the watchdog waits; the worker says so, and goes on by itself."""
     (worker,) = workers.start("one", **SHORT)
@@ -88,6 +91,7 @@ def test_a_broker_that_is_away_for_long_ends_nobody(store: Store, workers: Worke
     assert worker.log.count("event=worker.watchdog") == 0
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_solo_body_that_takes_long_is_no_trouble(store: Store, workers: Workers) -> None:
     """D4: it holds up the event loop, as solo pools do."""
     (worker,) = workers.start("one", pool="solo", **SHORT)
