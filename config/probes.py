@@ -22,7 +22,7 @@ NAMES = frozenset(
     {
         "claiming", "locked", "claimed", "published", "handed", "started", "waiting", "before_guard", "after_guard",
         "responded", "committing", "committed", "settling", "settled", "acknowledged", "reaped", "retry_received",
-        "page_done", "body_started", "body_ended", "in_transaction", "told",
+        "page_done", "body_started", "body_ended", "in_transaction", "told", "consumer_closed",
     }
 )
 

@@ -129,10 +129,11 @@ class Settings(BaseSettings):
     max_deadlines: Count = Field(3, description="used-up deadlines in a row without a new checkpoint")
     max_recoveries: Count = Field(3, description="lost workers in a row without a new checkpoint")
     park_after_sec: Seconds = Field(30, description="a longer wait gives the slot back")
-    poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="time between looks for work")
+    poll_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(1, description="looks for work nobody told of")
     stall_after_sec: Seconds = Field(120, description="a body silent for longer is not renewed")
     stray_sweep_sec: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         300, description="time between looks for other producers' messages in lanes")
+    watchdog_sec: Seconds = Field(120, description="a worker that consumes nothing for so long ends; 0: never")
 
     # cooldown and growing intervals
     cooldown_auto_retry_max: Count = Field(12, description="retries after cooldowns in a row without a new checkpoint")
@@ -222,11 +223,6 @@ class Settings(BaseSettings):
     def embedded_database(self) -> bool:
         """Whether the database is this home's own SQLite file."""
         return self.database_url == embedded_database_url(self.home)
-
-    @property
-    def idle_poll_sec(self) -> float:
-        """Seconds between looks for work of an idle worker: SQLite tells nobody of a new job (rule J5)."""
-        return min(0.1, self.poll_sec) if self.database_url.startswith("sqlite") else self.poll_sec
 
     def user_agent_names_contact(self) -> bool:
         """Say whether the user agent names a contact that is no placeholder (rule P1)."""

@@ -53,7 +53,7 @@ class Database:
         self.dialect = make_url(url).get_backend_name()
         options: dict[str, Any] = {"max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
         if self.dialect == "postgresql":
-            options["connect_args"] = _postgresql_arguments(reports)
+            options["connect_args"] = postgresql_arguments(reports)
         elif self.dialect == "sqlite":
             options["connect_args"] = {"timeout": 10, "check_same_thread": False}
         else:
@@ -111,7 +111,8 @@ class Database:
         self._single.dispose()
 
 
-def _postgresql_arguments(reports: bool) -> dict[str, Any]:
+def postgresql_arguments(reports: bool) -> dict[str, Any]:
+    """Return what every session on PostgreSQL is opened with, pooled or not; with `reports` statements have no limit."""
     limits = {
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
         "lock_timeout": 0 if reports else LOCK_MS,

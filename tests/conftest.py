@@ -11,6 +11,7 @@ from models.attempt import limits_of
 from models.db import Database
 from models.ledger import Ledger
 from models.reaper import Reaper
+from tests.support.proxy import Proxy
 from tests.support.rabbit import RabbitServer
 from tests.support.servers import PostgresServer, ValkeyServer
 from tests.support.store import Shelf, Store
@@ -77,6 +78,14 @@ def store(database: Database, valkey: ValkeyServer, tmp_path: Path) -> Iterator[
     settings = made.settings()
     assert Reaper(Ledger(database, settings), limits_of(settings)).sweep() == 0, "a lane with due work sleeps"
     assert made.counters()["repairs"] == 0, "a worker had to repair a lane"
+
+
+@pytest.fixture
+def proxy(store: Store, valkey: ValkeyServer) -> Iterator[Proxy]:
+    """A proxy between the workers of this test and their broker."""
+    with Proxy(valkey.port) as made:
+        store.broker_url = made.broker_url
+        yield made
 
 
 @pytest.fixture

@@ -67,9 +67,9 @@ def workers(ctx: typer.Context, json: options.Json = False) -> None:
         print_json(found)
         return
     print_table(
-        ("worker", "pid", "pool", "slots", "lanes", "up for", "alive", "consuming"),
+        ("worker", "pid", "pool", "slots", "lanes", "up for", "alive", "consuming", "trouble"),
         ([one["name"], one["pid"], one["pool"], one["concurrency"], one["lanes"] or "all", span(one["up_for_sec"]),
-          one["alive"], one["consuming"]] for one in found),
+          one["alive"], one["consuming"], one["trouble"]] for one in found),
         empty="no workers",
     )
 
@@ -88,11 +88,16 @@ def health(ctx: typer.Context, json: options.Json = False) -> None:
             "broker": _word(found["broker_ok"], found["broker_error"]),
             **({"warning": found["broker_warning"]} if found["broker_warning"] else {}),
             "workers": f"{found['workers_consuming']} consuming of {found['workers']} alive",
+            **{one["worker"]: f"does not consume: {one['text']}{_code(one['trouble'])}" for one in found["not_consuming"]},
         })
     if not (found["database_ok"] and found["broker_ok"]):
         raise typer.Exit(3)
     if not found["ok"]:
         raise typer.Exit(1)
+
+
+def _code(trouble: str) -> str:
+    return f" ({trouble})" if trouble else ""
 
 
 def _word(ok: bool, error: str | None) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from config.broker import broker_line, is_redis, may_forget
 from config.errors import RatelaneError, ServiceAway
 from config.settings import Settings, redact_url
 
 if TYPE_CHECKING:
     from models.db import Database
 
-_ANSWER_WITHIN_SEC = 3.0
 NO_BUNDLED_BROKER = ("the bundled broker of this home does not run: it lives as long as `ratelane crawl` or `ratelane up`; "
                      "start one of them, or set RATELANE_BROKER_URL")
 
@@ -22,6 +20,8 @@ def require_broker(settings: Settings) -> str | None:
 
     Returns a warning if it answers and may lose messages.
     """
+    from routing.broker import look_at_broker
+
     problem, warning = look_at_broker(settings)
     if problem is not None and settings.embedded_broker:
         raise ServiceAway(NO_BUNDLED_BROKER)
@@ -32,43 +32,18 @@ def require_broker(settings: Settings) -> str | None:
     return warning
 
 
-def broker_problem(settings: Settings) -> str | None:
-    """Return why the broker does not answer, or None if it does."""
-    return look_at_broker(settings)[0]
-
-
-def look_at_broker(settings: Settings) -> tuple[str | None, str | None]:
-    """Return why the broker does not answer (None if it does), and a warning if it may lose messages."""
-    from kombu.connection import Connection
-
-    connect: Any = Connection
-    known = broker_line(settings.broker_url)
-    redis = is_redis(settings.broker_url)
-    options = known.options | (
-        {"socket_connect_timeout": _ANSWER_WITHIN_SEC, "socket_timeout": _ANSWER_WITHIN_SEC} if redis else {})
-    line = connect(known.url, ssl=known.tls, connect_timeout=_ANSWER_WITHIN_SEC, transport_options=options)
-    try:
-        # a channel, because the connection of some transports answers before the server does
-        line.ensure_connection(max_retries=1, interval_start=0, timeout=_ANSWER_WITHIN_SEC)
-        with line.channel() as channel:
-            if redis:
-                channel.client.ping()
-            return None, may_forget(settings.broker_url, channel)
-    except Exception as error:
-        return redact_url(f"{type(error).__name__}: {error}".splitlines()[0]), None
-    finally:
-        line.release()
-
-
 def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict[str, Any]:
     """Return the document of `health`: each service, and whether a worker consumes work (rule D2).
 
     ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "broker_warning", "workers",
-    "workers_consuming"}``; `ok` only if all of them are, and the database stores what it is given. A worker consumes if
-    its lane consumer looked for work within three of its heartbeats.
+    "workers_consuming", "not_consuming"}``; `ok` only if both services answer, the database stores what it is given, and
+    a worker consumes: it said so within three of its heartbeats. `not_consuming` names the others that live, each with
+    its ``trouble`` in one word and in a sentence.
     """
     from models import queries
     from models.migrate import check
+    from routing.broker import look_at_broker
+    from routing.lanes.consumption import SENTENCES
 
     found: list[dict[str, Any]] = []
     database_error: str | None = None
@@ -93,6 +68,11 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
         "broker_warning": broker_warning,
         "workers": sum(one["alive"] for one in found),
         "workers_consuming": consuming,
+        "not_consuming": [
+            {"worker": one["name"], "trouble": one["trouble"],
+             "text": SENTENCES.get(one["trouble"], "it has not said for a while that it looks for work")}
+            for one in found if one["alive"] and not one["consuming"]
+        ],
     }
 
 
@@ -116,6 +96,7 @@ def _stores_nothing(database: Database, settings: Settings) -> str | None:
 def ops_of(settings: Settings, open_database: Callable[[], Database]) -> tuple[dict[str, Any], ServiceAway | None]:
     """Return the document of `ops` (rule J15), and why the database is away if it is: then its numbers are null."""
     from models import queries
+    from routing.broker import broker_problem
 
     away: ServiceAway | None = None
     found: dict[str, Any] = dict.fromkeys(queries.OPS) | {"database_ok": False}

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection
+
 from config.logs import get_logger
 from config.settings import Settings
 from models.db import Database
@@ -31,6 +33,13 @@ class Books:
         """Return the parameter that carries a test's clock into a statement, nothing otherwise."""
         now = self._now()
         return {} if now is None else {"p_now": now}
+
+    def notify(self, conn: Connection) -> None:
+        """Wake the workers when `conn`'s transaction commits, never after a rollback; nothing on SQLite (rule J5).
+
+        To be called by every verb that makes work due for others: submit, requeue, resume, hand back.
+        """
+        queueing.notify(conn)
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter of what was refused or repaired."""

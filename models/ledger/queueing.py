@@ -98,6 +98,7 @@ class Queueing(Books):
             made = queueing.insert_job(conn, row, delay, job.expires_sec, **self.at())
             if made is not None:
                 conn.execute(queueing.wake(group, job.run_after, delay), self.at())
+                self.notify(conn)
                 log_event(log, "job.submit", job=made, group=group, target=job.target_code, kind=job.kind)
                 return Submitted(made, True, group, warnings)
             found = queueing.active(conn, row["job_id"] if job.job_id else None, job.dedupe_key)
@@ -184,6 +185,7 @@ class Queueing(Books):
                 conn.execute(queueing.put_off(job_id, wait_sec), self.at())
             queueing.count(conn, "handed_back")
             self.hot.refresh(conn, [group], self._now())
+            self.notify(conn)
         log_event(log, "claim.handed_back", job=job_id, attempt=attempt, group=group, why=why)
         return True
 

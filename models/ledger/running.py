@@ -125,10 +125,10 @@ class Running(Books):
         with self.db.write() as conn:
             queueing.greet(conn, row)
 
-    def seen(self, boot_id: str, *, consuming: bool, stopped: bool = False) -> None:
-        """Renew a worker's row: alive, consuming or not, or stopped."""
+    def seen(self, boot_id: str, *, trouble: str = "", stopped: bool = False) -> None:
+        """Renew a worker's row: it is alive, and consumes unless `trouble` names why not, or it has stopped."""
         with self.db.write() as conn:
-            conn.execute(queueing.worker_seen(boot_id, consuming=consuming, stopped=stopped), self.at())
+            conn.execute(queueing.worker_seen(boot_id, trouble=trouble, stopped=stopped), self.at())
 
 
 def _late(what: Commit) -> float:

@@ -17,6 +17,8 @@ _PATIENCE = 3
 def workers(conn: Connection) -> list[dict[str, Any]]:
     """Return the workers that have not stopped, by name; `alive` and `consuming` by the database's clock.
 
+    `trouble` is the word in which a worker says why it does not consume, empty if it does or has not said.
+
     A worker whose last heartbeat is a day old or older is history and left out.
     """
     now = db_moment(conn)
@@ -32,7 +34,8 @@ def workers(conn: Connection) -> list[dict[str, Any]]:
             "started_at": iso(row["started_at"]), "heartbeat_at": iso(row["heartbeat_at"]),
             "consuming_at": iso(row["consuming_at"]), "up_for_sec": seconds(row["started_at"], now),
             "alive": _fresh(row["heartbeat_at"], now, row["heartbeat_sec"]),
-            "consuming": _fresh(row["consuming_at"], now, row["heartbeat_sec"]),
+            "consuming": not row["trouble"] and _fresh(row["consuming_at"], now, row["heartbeat_sec"]),
+            "trouble": row["trouble"],
         }
         for row in rows(conn, wanted)
     ]

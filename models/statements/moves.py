@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from models.groups import lane_wake, rate_groups
 from models.jobs import jobs
+from models.statements.queueing import notify
 
 GroupRow = dict[str, Any]
 #: the advisory lock of those who change the catalogue on PostgreSQL
@@ -121,3 +122,4 @@ def wake(conn: Connection, keys: Iterable[str], now: datetime) -> None:
     rows = [{"group_key": key, "at": now} for key in sorted(set(keys))]
     if rows:
         conn.execute(insert(lane_wake), rows)
+        notify(conn)

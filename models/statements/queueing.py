@@ -32,6 +32,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from models.base import UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import fleet, lane_wake, rate_groups
 from models.jobs import attempts, jobs
+from models.listening import CHANNEL
 from models.sites import sites, targets
 from models.workers import counters, workers
 
@@ -72,6 +73,16 @@ def wake(group: str, at: datetime | None, delay_sec: float | None) -> Insert:
     """Say, without locking anything, that a job of `group` may be due at `at` (or after `delay_sec`, or now)."""
     moment: Any = at if at is not None else plus_seconds(db_now(), delay_sec) if delay_sec else db_now()
     return insert(lane_wake).values(group_key=group, at=moment)
+
+
+def notify(conn: Connection) -> None:
+    """Wake the workers when this transaction commits (rule J5): for every verb that makes work due for others.
+
+    PostgreSQL sends equal notifications of one transaction once, and none after a rollback. On SQLite nothing is to be
+    done: workers watch the file.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(f"NOTIFY {CHANNEL}")
 
 
 def facts_of_target(target_code: str) -> Select[Any]:
@@ -262,11 +273,11 @@ def greet(conn: Connection, row: dict[str, Any]) -> None:
     conn.execute(statement.on_conflict_do_update(index_elements=["boot_id"], set_={"heartbeat_at": db_now()}))
 
 
-def worker_seen(boot_id: str, *, consuming: bool, stopped: bool) -> Any:
-    """Renew a worker's heartbeat; note that it consumes, or that it has stopped."""
-    values: dict[str, Any] = {"heartbeat_at": db_now()}
-    if consuming:
-        values["consuming_at"] = db_now()
+def worker_seen(boot_id: str, *, trouble: str, stopped: bool) -> Any:
+    """Renew a worker's heartbeat; note that it consumes (no `trouble`), or that it has stopped."""
+    values: dict[str, Any] = {"heartbeat_at": db_now(), "trouble": trouble}
     if stopped:
         values["stopped_at"] = db_now()
+    elif not trouble:
+        values["consuming_at"] = db_now()
     return update(workers).where(workers.c.boot_id == boot_id).values(**values)

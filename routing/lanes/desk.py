@@ -41,6 +41,8 @@ class Desk:
     inflight: InFlight = field(default_factory=InFlight)
     #: set when the scout should look at once
     wake: threading.Event = field(default_factory=threading.Event)
+    #: set when others may have stored work that no fold has seen
+    news: threading.Event = field(default_factory=threading.Event)
     #: set when the threads must end
     over: threading.Event = field(default_factory=threading.Event)
     #: whether the consumer has a live broker connection and runs
@@ -50,10 +52,12 @@ class Desk:
 
     #: claims in a row that could not be handed over, by group
     refused: dict[str, int] = field(default_factory=dict)
-    #: since the scout last looked for work; a worker that lives but does not look is not consuming
-    looked: Stopwatch = field(default_factory=Stopwatch)
     #: since the consumer's thread came round last; it stands still while the broker is away, silent or full
     came_round: Stopwatch = field(default_factory=Stopwatch)
+    #: why this worker does not consume, in one word; the watchdog's
+    trouble: str = ""
+    #: how often the heartbeat has written that the worker lives
+    beats: int = 0
     #: takes claims to the consumer's thread; set by the step
     offer: Callable[[list[Held]], None] = lambda _held: None
     #: does for the hub's thread what takes SQL; set by the step
@@ -94,6 +98,16 @@ class Desk:
         """Tell whether what is taken now would be handed over soon: connected, running, not standing still."""
         stands_still = self.came_round.elapsed() > self.settings.handover_timeout_sec
         return self.open.is_set() and not is_stopping() and not stands_still
+
+    def runs_on_hub(self) -> bool:
+        """Tell whether a body runs just now on the event loop's own thread, which answers nobody meanwhile."""
+        alone = type(self.pool).__module__.endswith(".solo")
+        return alone and (bool(state.active_requests) or any(held.handed for held in self.inflight.all()))
+
+    def hear(self) -> None:
+        """Have the scout fold what others stored and look for work, at once."""
+        self.news.set()
+        self.wake.set()
 
     def taker(self) -> Taker | None:
         """Return who may go on with a next job at the end of one, None while nothing new may be taken."""

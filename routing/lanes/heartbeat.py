@@ -16,6 +16,7 @@ from config.clock import Stopwatch
 from config.devstack import LifeLock
 from config.logs import get_logger, log_event
 from models.db import is_transient, storage_trouble
+from routing.lanes.consumption import STOPPING
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import is_stopping
 
@@ -33,6 +34,7 @@ class Heartbeat(threading.Thread):
         self._since_gap: Stopwatch | None = None
         self._last = Stopwatch()
         self._parked = False
+        self._told = ""
 
     def run(self) -> None:
         """Beat until the desk closes."""
@@ -50,22 +52,28 @@ class Heartbeat(threading.Thread):
                 wait = min(1.0, self._period / 2)
 
     def _rest(self, seconds: float) -> bool:
-        """Wait for the next beat, or until the worker begins to stop; tells whether the desk has closed.
+        """Wait for the next beat, or until there is something new to say; tells whether the desk has closed.
 
-        It looks instead of being told: the news comes in a signal handler, which may take no lock.
+        It looks instead of being told: that the worker stops comes in a signal handler, which may take no lock.
         """
         rest = Stopwatch()
-        while (left := seconds - rest.elapsed()) > 0 and not (is_stopping() and not self._parked):
+        while (left := seconds - rest.elapsed()) > 0 and not self._has_news():
             if self.desk.over.wait(min(left, LOOK_EVERY_SEC)):
                 return True
         return self.desk.over.is_set()
+
+    def _has_news(self) -> bool:
+        return not self._parked if is_stopping() else self.desk.trouble != self._told
 
     def beat(self) -> float:
         """Do one round; returns the seconds until the next."""
         stopping = is_stopping()
         asked = Stopwatch()
         answers = self.desk.ledger.renew(self.desk.inflight.pairs())
-        self.desk.ledger.seen(self.desk.boot_id, consuming=self._consumes() and not stopping)
+        # told once, even if the database does not take it: the next round comes soon enough
+        self._told = STOPPING if stopping else self.desk.trouble
+        self.desk.ledger.seen(self.desk.boot_id, trouble=self._told)
+        self.desk.beats += 1
         self._note_renewal(asked)
         locked = self._correct(answers)
         if stopping:
@@ -78,10 +86,6 @@ class Heartbeat(threading.Thread):
         if locked or stopping:
             return min(0.5, self._period)
         return max(0.0, self._period - asked.elapsed())
-
-    def _consumes(self) -> bool:
-        """Tell whether the scout looks for work with a live broker connection (what `health` asks for)."""
-        return self.desk.open.is_set() and self.desk.looked.elapsed() < max(5.0, 2 * self._period)
 
     def _leave_if_crippled(self) -> None:
         """Stop the worker for its supervisor when bodies that do not end hold a quarter of its slots."""
@@ -157,5 +161,5 @@ class Heartbeat(threading.Thread):
         for reaped in self.desk.reaper.recover_dead(dead):
             log_event(log, "worker.took_over", job=reaped.job_id, group=reaped.group, verdict=reaped.verdict)
         for boot_id in dead:
-            self.desk.ledger.seen(boot_id, consuming=False, stopped=True)
+            self.desk.ledger.seen(boot_id, stopped=True)
             LifeLock.forget(home, boot_id)

@@ -24,6 +24,8 @@ class Held:
     claim: Claim
     since: Stopwatch = field(default_factory=Stopwatch)
     handed: bool = False
+    #: its message has become a request; another one with the same claim is a copy
+    received: bool = False
     started: bool = False
     lost: bool = False
     #: since the lease went to another while the body still lived here

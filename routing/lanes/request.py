@@ -1,7 +1,8 @@
 """Celery's request of a lane job: the parent learns through it that a body has ended.
 
 `acknowledge` and `reject` are the two calls that every ordinary end makes; the broker is not told anything, because a
-lane's message was taken without acknowledgement. A message without a claim (another producer's) is an ordinary one.
+lane's message was taken without acknowledgement. A message without a claim (another producer's) is an ordinary one, and
+so is a copy of a claim's message: whoever delivers it, it runs nothing and ends nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from config.probes import probe
 from routing.lanes.desk import current_desk
 from routing.router import CLAIM_HEADER
 
+#: no attempt has this number
+NO_ATTEMPT = 0
 #: seconds; a pool with limits of its own applies them to what names none
 NEVER = 10 * 366 * 86_400
 
@@ -25,6 +28,16 @@ def _no_limits() -> tuple[int | None, int | None]:
     return NEVER if options.get("timeout") else None, NEVER if options.get("soft_timeout") else None
 
 
+def _is_expected(claim: dict[str, Any]) -> bool:
+    """Tell whether this worker has just handed this claim over, and take note that its message has come (W29)."""
+    desk = current_desk()
+    held = desk.inflight.get(claim["job"], claim["attempt"]) if desk is not None else None
+    if held is None or not held.handed or held.received:
+        return False
+    held.received = True
+    return True
+
+
 class LaneRequest(Request):
     """A request whose end frees a slot and wakes the scout."""
 
@@ -33,6 +46,10 @@ class LaneRequest(Request):
     def __init__(self, message: Any, **options: Any) -> None:
         super().__init__(message, **options)
         self.lane_claim: dict[str, Any] | None = self._request_dict.get(CLAIM_HEADER)
+        if self.lane_claim is not None and not _is_expected(self.lane_claim):
+            # a copy: it is acknowledged like any message, ends nothing here, and its body finds no such attempt
+            self._request_dict[CLAIM_HEADER] = {**self.lane_claim, "attempt": NO_ATTEMPT}
+            self.lane_claim = None
         if self.lane_claim is not None:
             # the hard limit and the terminate call report an end before the body is dead
             self.time_limits = _no_limits()

@@ -1,7 +1,7 @@
 """The scout: a thread with its own connection that takes jobs for this worker's free slots.
 
-It claims only while the consumer is connected and running, and only as many as can start at once. It is woken by a job
-of its own that ended, by the moment at which the next lane becomes ready, or by its poll.
+It claims only while the consumer is connected and running, and only as many as can start at once. It is woken by the
+listener, by a job of its own that ended, by the moment at which the next lane becomes ready, or by its poll.
 """
 
 from __future__ import annotations
@@ -34,29 +34,38 @@ class Scout(threading.Thread):
         super().__init__(name="ratelane-scout", daemon=True)
         self.desk, self._hand_over = desk, hand_over
         settings = desk.settings
-        self._poll = settings.idle_poll_sec
+        self._poll = settings.poll_sec
         self._folded = clock.monotonic() - FOLD_EVERY_SEC
         self._wait = 0.0
         self._trouble = 0
+        # for the watchdog: looks without a failure, whether it waits after one, and what was wrong with the last
+        self.looks = 0
+        self.content = False
+        self.lacks_database = False
 
     def run(self) -> None:
         """Look for work until the desk closes."""
         while not self.desk.over.is_set():
+            self.content = not self._trouble
             woken = self.desk.wake.wait(self._wait)
+            self.content = False
             self.desk.wake.clear()
             if self.desk.over.is_set():
                 return
             try:
                 self._wait = self._look(polled=not woken)
                 self._trouble = 0
-                self.desk.looked = clock.Stopwatch()
+                self.looks += 1
+                self.lacks_database = False
             except SQLAlchemyError as error:
+                self.lacks_database = is_transient(error)
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
                 log_event(log, "scout.database_away" if is_transient(error) else "scout.failed", level=logging.WARNING,
                           error=str(error).splitlines()[0], tries=self._trouble)
             except Exception:
                 # the scout must outlive whatever happens in one round: without it the worker is alive and does nothing
+                self.lacks_database = False
                 self._trouble += 1
                 self._wait = min(5.0, 0.1 * 2 ** min(self._trouble, 6))
                 log_event(log, "scout.failed", level=logging.ERROR, tries=self._trouble, exc_info=True)
@@ -69,7 +78,8 @@ class Scout(threading.Thread):
         slots = self.desk.free_slots()
         if slots <= 0:
             return self._poll
-        if polled or clock.monotonic() - self._folded >= FOLD_EVERY_SEC:
+        if polled or self.desk.news.is_set() or clock.monotonic() - self._folded >= FOLD_EVERY_SEC:
+            self.desk.news.clear()
             self.desk.ledger.fold()
             self._folded = clock.monotonic()
         for _ in range(ROUNDS_AT_ONCE):

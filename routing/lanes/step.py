@@ -1,7 +1,7 @@
 """The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
 
-What it owns: the desk (what this process holds), the scout, the heartbeat, the chores, the clerk, the courier, and one
-channel of its own per connection.
+What it owns: the desk (what this process holds), the threads (scout, listener, heartbeat, watchdog, chores, clerk,
+courier), and one channel of its own per connection.
 
 Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
 claimed while the connection is down or the worker stops.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from celery import bootsteps, signals
@@ -26,6 +27,7 @@ from config.clock import Stopwatch
 from config.devstack import LifeLock
 from config.errors import BadInput, RatelaneError, ServiceAway
 from config.logs import get_logger, log_event
+from config.probes import probe
 from config.settings import get_settings, redact_url
 from models.migrate import check
 from routing.keys import LANE_PREFIX, is_key
@@ -39,7 +41,9 @@ from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
 from routing.lanes.heartbeat import Heartbeat
 from routing.lanes.inflight import Held
+from routing.lanes.listener import Listener
 from routing.lanes.scout import Scout
+from routing.lanes.watchdog import Watchdog
 
 log = get_logger("ratelane.lanes")
 #: the name under which `tasks.signals` connects the receiver that settles retries (rule C2)
@@ -74,6 +78,8 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.courier = Courier(self.desk, c.app)
         control.register()
         self.chores = Chores(self.desk)
+        self.listener = Listener(self.desk)
+        self.watchdog = Watchdog(self.desk, self.scout, self._ask_hub)
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
@@ -124,6 +130,8 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
+        self.listener.start()
+        self.watchdog.start()
         self.chores.start()
         self.clerk.start()
         self.courier.start()
@@ -140,6 +148,7 @@ class LaneConsumer(bootsteps.StartStopStep):
     def stop(self, c: Any) -> None:
         """Close at a reconnect or at the end; the bodies go on and their leases are renewed."""
         self.desk.open.clear()
+        probe("consumer_closed")
 
     def shutdown(self, c: Any) -> None:
         """Do nothing more than `stop`: bodies may still run until the pool has drained."""
@@ -154,6 +163,12 @@ class LaneConsumer(bootsteps.StartStopStep):
             return
         over.waiting.extend(held)
         self.hub.call_soon(self._drain)
+
+    def _ask_hub(self, answer: Callable[[], None]) -> None:
+        """Have the hub's thread answer; what waits there is handed over by the way, should a call have got lost."""
+        self.hub.call_soon(answer)
+        if self._over is not None and self._over.waiting:
+            self.hub.call_soon(self._drain)
 
     def _drain(self) -> None:
         if self._over is not None and self.desk.open.is_set() and state.should_stop is None:
@@ -170,7 +185,7 @@ class LaneConsumer(bootsteps.StartStopStep):
             for held in self.desk.inflight.all():
                 claim = held.claim
                 self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group)
-            self.desk.ledger.seen(self.desk.boot_id, consuming=False, stopped=True)
+            self.desk.ledger.seen(self.desk.boot_id, stopped=True)
             if not self.desk.ledger.running_of(self.desk.boot_id):
                 LifeLock.forget(self.desk.settings.home, self.desk.boot_id)
         except Exception as error:

@@ -261,16 +261,19 @@ def test_articles_are_those_of_the_target_fetched_since(conn: Connection) -> Non
     assert len(list(queries.articles(conn))) == 3
 
 
-def test_a_worker_consumes_if_it_looked_for_work_within_three_heartbeats(conn: Connection) -> None:
-    for name, beat, look in (("busy", 5, 5), ("cut off", 5, 31), ("dead", 40, 40)):
+def test_a_worker_consumes_if_it_said_so_within_three_heartbeats_and_names_no_trouble(conn: Connection) -> None:
+    for name, beat, look, trouble in (
+        ("busy", 5, 5, ""), ("cut off", 5, 31, ""), ("dead", 40, 40, ""), ("stuck", 1, 6, "hub_stuck"),
+    ):
         conn.execute(insert(workers).values(
             boot_id=name, name=name, host="h", pid=1, pool="threads", concurrency=4, started_at=ago(60),
-            heartbeat_at=ago(beat), consuming_at=ago(look), heartbeat_sec=10))
+            heartbeat_at=ago(beat), consuming_at=ago(look), heartbeat_sec=10, trouble=trouble))
     conn.execute(insert(workers).values(
         boot_id="gone", name="gone", host="h", pid=1, pool="threads", concurrency=4, started_at=ago(60),
         heartbeat_at=ago(1), stopped_at=ago(1), heartbeat_sec=10))
-    found = {one["name"]: (one["alive"], one["consuming"]) for one in queries.workers(conn)}
-    assert found == {"busy": (True, True), "cut off": (True, False), "dead": (False, False)}
+    found = {one["name"]: (one["alive"], one["consuming"], one["trouble"]) for one in queries.workers(conn)}
+    assert found == {"busy": (True, True, ""), "cut off": (True, False, ""), "dead": (False, False, ""),
+                     "stuck": (True, False, "hub_stuck")}
 
 
 def test_documents_keep_the_order_asked_for(conn: Connection) -> None:

@@ -42,7 +42,11 @@ class Store:
 
     folder: Path
     db: Database
+    #: what workers are told; a test may put a proxy in between
     broker_url: str
+
+    def __post_init__(self) -> None:
+        self.valkey_url = self.broker_url
 
     @property
     def shares_home(self) -> bool:

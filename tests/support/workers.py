@@ -66,6 +66,10 @@ class Worker:
         clock.pause(seconds - self._age.elapsed())
         return self
 
+    def rest(self, seconds: float = 1.0) -> None:
+        """Let it find that there is nothing to do, so that what comes next is heard of and not found by the way."""
+        clock.pause(seconds)
+
     @property
     def log(self) -> str:
         """What it has written so far."""

@@ -53,7 +53,6 @@ def test_without_servers_a_home_has_its_own() -> None:
     assert settings.database_url == f"sqlite:///{settings.home}/ratelane.sqlite3"
     assert settings.broker_url == f"redis+socket://{run_folder(settings.home)}/broker.sock?virtual_host=0"
     assert settings.embedded_broker and settings.embedded_database
-    assert settings.idle_poll_sec == 0.1
 
 
 def test_servers_that_are_set_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +61,6 @@ def test_servers_that_are_set_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings()
     assert (settings.database_url, settings.broker_url) == ("postgresql+psycopg://u@h/n", "redis://h/1")
     assert not settings.embedded_broker and not settings.embedded_database
-    assert settings.idle_poll_sec == 1
 
 
 def test_environment_is_stronger_than_dotenv_and_dotenv_than_the_home(
