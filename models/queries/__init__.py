@@ -14,10 +14,12 @@ from models.queries.jobs import (
     statuses,
 )
 from models.queries.lanes import lanes, live
+from models.queries.reading import zone
+from models.queries.waiting import facts, many, next_up
 from models.queries.workers import workers
 
 __all__ = [
-    "FINAL", "STATUSES", "JobFilter", "articles", "counts", "documents", "find_active", "find_latest",
+    "FINAL", "STATUSES", "JobFilter", "articles", "counts", "documents", "facts", "find_active", "find_latest",
     "interval", "job", "jobs", "lanes", "live",
-    "nearest_target", "statuses", "targets", "workers",
+    "many", "nearest_target", "next_up", "statuses", "targets", "workers", "zone",
 ]
