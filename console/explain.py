@@ -24,6 +24,7 @@ _PARKED = {
     "soft_stop": "its worker stopped at a stop point",
     "paused": "its lane was paused while it ran",
     "robots_unreachable": "robots.txt of its site could not be had and is asked again then",
+    "storage": "nothing could be stored (disk full, or the database is read-only)",
     "quiet_window": "a quiet window began while it ran",
 }
 _RANK = ("finished", "no_worker", "broker_down", "paused", "cooldown", "quiet_window", "parked", "handed_back", "not_due",

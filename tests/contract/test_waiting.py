@@ -116,5 +116,5 @@ def _counted(bench: Bench, conn: Any, some: list[str]) -> Any:
     sent: list[str] = []
     event.listen(bench.db.engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
     found = queries.waiting.many(conn, some, bench.clock.now)
-    assert len(sent) <= 9, sent
+    assert len([one for one in sent if one.startswith("SELECT")]) <= 9, sent
     return found
