@@ -17,6 +17,8 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import JSON, TypeDecorator, TypeEngine
 
+from config.moments import FAR as FAR
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -27,8 +29,6 @@ metadata = MetaData(
 )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: "never by itself": an endless pause, a lane that only a person opens again
-FAR = datetime(9999, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from config.celery import app
-from config.errors import HostCooldown, Parked, PartialCrawl, PermanentJobError, StaleClaim
+from config.errors import Cancelled, HostCooldown, Parked, PartialCrawl, PermanentJobError, StaleClaim
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings
-from models.attempt import Attempt
+from models.attempt import Attempt, limits_of
 from models.db import Database, get_database, patiently
+from models.lifecycle import State
+from models.outcome import Ended, judge, message_of
 from models.queries.crawling import TargetFacts, target_facts
 from tasks.base import LaneTask
 from tasks.gate import CrawlGate
@@ -38,17 +41,31 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     try:
         result = _walk(facts, start, gate, journal, settings)
     except HostCooldown as objection:
+        is_last = _is_last(attempt, objection)
+        journal.leaves("failed" if is_last else "pending", f"cooldown: {objection.evidence.line()}")
         _note(journal, objection)
         raise self.retry(exc=objection) from objection
     except StaleClaim:
         raise
     except Parked as parked:
+        journal.leaves("pending", f"{parked.reason}: {parked.detail}" if parked.detail else parked.reason)
         journal.parked() if parked.reason in _KEEPS_PLACE else journal.flush()
         raise
-    except Exception:
+    except Cancelled:
+        journal.leaves("skipped", "cancelled")
         journal.flush()
         raise
-    return _result(attempt, journal, result)
+    except Exception as error:
+        journal.leaves("failed", message_of(error))
+        journal.flush()
+        raise
+    return _result(attempt, journal, result, settings)
+
+
+def _is_last(attempt: Attempt, error: BaseException) -> bool:
+    """Tell whether an attempt that ends by `error` is its job's last one, as the settle will decide."""
+    tally = replace(attempt.started.tally, last_completed_page=attempt.last_completed_page)
+    return judge(Ended(error=error), tally, limits_of(attempt.ledger.settings)).state is State.FAILED
 
 
 def _note(journal: CrawlJournal, objection: HostCooldown) -> None:
@@ -98,9 +115,13 @@ def _walk(
         return crawl(spec, start, fetcher, journal, gate)
 
 
-def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult) -> dict[str, Any]:
+def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settings: Settings) -> dict[str, Any]:
     # a walk that began at a page somebody named has not seen the pages before it
     whole = result.outcome == "complete" and attempt.started.resume_from_page == 0
+    stays = "" if whole else f"the frontier stays: {result.outcome if result.outcome != 'complete' else 'begun behind a page'}"
+    result.progress.step("finish", "done", stays)
+    result.progress.step("export", "skipped", "rag_export_after_crawl is off" if not settings.rag_export_after_crawl
+                         else "this release has no export yet")
     journal.progress = result.progress
     journal.ended(result.outcome, moves_frontier=whole)
     totals = journal.totals()

@@ -114,8 +114,13 @@ class CrawlGate:
         if sends and left > self._settings.park_after_sec:
             raise Parked("parked", delay_sec=left, detail=f"the next request is due in {left:.0f} s")
 
+    @property
+    def gap_sec(self) -> float:
+        """What lies between two requests of this target, but for the interval of another one before it."""
+        return max(self._interval, self._delay)
+
     def _gap(self) -> float:
-        return max(self._last_interval, self._interval, self._delay)
+        return max(self._last_interval, self.gap_sec)
 
     def _left(self) -> float:
         """Return how long the group still has to wait before its next request, in seconds."""

@@ -6,6 +6,7 @@ the request log; a commit that is repeated after a lost answer writes the same a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC
@@ -27,8 +28,11 @@ from tasks.pipeline.target import StartPoint
 
 T = TypeVar("T")
 
-#: progress alone is written at most twice a second (rule J12)
+#: progress alone is written at most twice a second (rule J12), and not if anything was written just now; a step that
+#: begins is news that does not wait for that
 PROGRESS_EVERY_SEC = 0.5
+_WINDOW_SEC, _MOST_IN_WINDOW = 1.0, 2
+_REASON_LENGTH = 300
 #: a walk that goes on behind a checkpoint meets such items again
 _COUNTED_AGAIN = ("items_known", "items_failed")
 _STORED = ("items_new", "items_external")
@@ -43,6 +47,8 @@ class CrawlJournal:
         self._base, self._met_again = _totals_before(attempt.started.progress, start.counts)
         self._clock = clock.Stopwatch()
         self._last_progress = 0.0
+        self._alone: deque[float] = deque(maxlen=_MOST_IN_WINDOW)
+        self._told_steps: dict[str, str] = {}
         self.progress: Progress = Progress()
         #: where the walk stops now, and the checkpoint of a parked attempt as long as no other has taken its place
         self._place: dict[str, Any] | None = None
@@ -131,10 +137,16 @@ class CrawlJournal:
         counts = {name: totals[name] for name in (*_COUNTED_AGAIN, *_STORED)}
         return {"state": self._state, "options_hash": self._facts.options_hash, "counts": counts, **more}
 
+    def begins(self, progress: Progress) -> None:
+        """Take the progress that the walk will report; nothing is written yet."""
+        self.progress = progress
+
     def progressed(self, progress: Progress) -> None:
         """Commit the progress and what has gathered, at most twice a second."""
-        self.progress = progress
-        if clock.monotonic() - self._last_progress >= PROGRESS_EVERY_SEC:
+        self.progress, now = progress, clock.monotonic()
+        is_news = progress.steps != self._told_steps or now - self._last_progress >= PROGRESS_EVERY_SEC
+        if is_news and not (len(self._alone) == _MOST_IN_WINDOW and now - self._alone[0] < _WINDOW_SEC):
+            self._alone.append(now)
             self._commit(progress)
 
     def robots(self, host: str) -> RobotsCopy | None:
@@ -180,6 +192,14 @@ class CrawlJournal:
         """Commit what has gathered, before the attempt ends."""
         self._commit(self.progress)
 
+    def leaves(self, status: str, reason: str) -> None:
+        """Say on the steps that run how the attempt leaves them; the next commit carries it (rule J12)."""
+        if "running" not in self.progress.steps.values():
+            self.progress.step("prepare", "running")
+        self.progress.end_steps(status, reason[:_REASON_LENGTH])
+        if status == "skipped":
+            self.progress.end_steps(status, reason[:_REASON_LENGTH], of="pending")
+
     def parked(self) -> None:
         """Commit what has gathered, and exactly where to go on: with a long interval each item is an attempt.
 
@@ -189,7 +209,7 @@ class CrawlJournal:
 
     def totals(self) -> dict[str, Any]:
         """Return the job's progress document: what earlier attempts did and what this one has done."""
-        found = self.progress.document(self._clock.elapsed())
+        found = self.progress.document(self._clock.elapsed(), self._gate.gap_sec, self._base)
         for name, before in self._base.items():
             found[name] += before
         found["page"] = found["page"] or self._after
@@ -207,6 +227,7 @@ class CrawlJournal:
         delay, self._gate.new_delay = self._gate.new_delay, None
         # a database that is full may still take this: without it the lease would be lost in the wait (rules D5, J6)
         patiently(lambda: self._once(records, delay, what), meanwhile=self._gate.stay_busy)
+        self._told_steps = dict(progress.steps)
         self._last_progress = clock.monotonic()
 
     def _once(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> None:

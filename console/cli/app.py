@@ -13,6 +13,7 @@ import typer
 from console.cli import (
     celery_commands,
     crawl_commands,
+    explain_commands,
     job_commands,
     lane_commands,
     operator_commands,
@@ -52,8 +53,8 @@ def _global_options(
     ctx.obj = Session(home=home, quiet=quiet, verbose=verbose)
 
 
-for _module in (crawl_commands, store_commands, job_commands, lane_commands, operator_commands, upkeep_commands,
-                celery_commands):
+for _module in (crawl_commands, store_commands, job_commands, explain_commands, lane_commands, operator_commands,
+                upkeep_commands, celery_commands):
     _module.register(app)
 
 

@@ -71,6 +71,7 @@ def jobs(
     json: options.Json = False,
 ) -> None:
     """List jobs: running, queued, failed and cancelled, done."""
+    from console import answers
     from models import queries
 
     session = session_of(ctx)
@@ -79,14 +80,16 @@ def jobs(
         search=search, include_history=history, limit=limit or session.settings.list_limit)
     with session.database.look() as conn:
         found = queries.jobs(conn, wanted)
+        waits = {} if json else answers.notes(conn, [one["job_id"] for one in found if one["status"] == "queued"])
     if json:
         print_json(found)
         return
     print_table(
-        ("job", "status", "target", "group", "page", "new", "known", "failed", "queued", "ran", "note"),
+        ("job", "status", "target", "group", "page", "new", "known", "failed", "queued", "ran", "waits", "note"),
         ([one["job_id"], one["status"], one["target_code"] or one["kind"], one["group"], _page(one),
           *(one["progress"][name] for name in ("items_new", "items_known", "items_failed")),
-          span(one["queued_for_sec"]) if one["status"] == "queued" else "", span(one["running_for_sec"]), brief(_note(one))]
+          span(one["queued_for_sec"]) if one["status"] == "queued" else "", span(one["running_for_sec"]),
+          waits.get(one["job_id"], ""), brief(_note(one))]
          for one in found),
         empty="no jobs",
     )
@@ -107,6 +110,8 @@ def job(
         print_json(document)
     else:
         _print_job(session, document)
+        if document["status"] == "queued":
+            _print_why(session, job_id)
 
 
 def counts(ctx: typer.Context, json: options.Json = False) -> None:
@@ -165,7 +170,7 @@ def _print_job(session: Session, one: dict[str, Any]) -> None:
         operations = queries.operations_of_job(conn, one["job_id"])
     apart = ("progress", "attempts_log", "result")
     print_fields({name: value for name, value in one.items() if name not in apart})
-    print_fields({"progress": _line(one), "result": one["result"]})
+    print_fields({"progress": _line(one), "steps": steps_of(one), "result": one["result"]})
     print_table(
         ("attempt", "worker", "source", "started", "finished", "outcome", "from page", "to page", "error"),
         ([tried[name] for name in ("attempt", "worker", "source", "started_at", "finished_at", "outcome", "from_page",
@@ -178,6 +183,23 @@ def _print_job(session: Session, one: dict[str, Any]) -> None:
             ([done["at"], done["who"], done["surface"], done["action"], done["reason"]] for done in operations),
             empty="",
         )
+
+
+def _print_why(session: Session, job_id: str) -> None:
+    from console import answers
+    from console.cli.explain_commands import place_of, print_reasons
+
+    with session.database.look() as conn:
+        document = answers.why(conn, job_id)
+    print(f"waits{place_of(document)}:" if document["status"] == "queued" else f"is {document['status']} now")
+    print_reasons(document)
+
+
+def steps_of(one: dict[str, Any]) -> str:
+    """Return the steps of a job in one line, each with its reason if it has one; nothing before the first attempt."""
+    return ", ".join(
+        f"{step['name']} {step['status']}" + (f" ({step['reason']})" if step.get("reason") else "")
+        for step in one["progress"]["steps"])
 
 
 def _page(one: dict[str, Any]) -> str:

@@ -21,11 +21,14 @@ def register(app: typer.Typer) -> None:
 
 def lanes(ctx: typer.Context, json: options.Json = False) -> None:
     """Show a row for each group that has work or a pause."""
+    from console import answers
     from models import queries
 
     session = session_of(ctx)
     with session.database.look() as conn:
         found = queries.lanes(conn)
+        waits = {} if json else answers.lane_notes(
+            conn, [one["group"] for one in found if one["queued_count"] and one["running_job_id"] is None])
     if json:
         print_json(found)
         return
@@ -33,10 +36,10 @@ def lanes(ctx: typer.Context, json: options.Json = False) -> None:
     if all_paused:
         print(all_paused)
     print_table(
-        ("group", "running", "for", "queued", "next", "paused until", "why", "interval", "worker"),
+        ("group", "running", "for", "queued", "next", "waits", "paused until", "why", "interval", "worker"),
         ([one["group"], one["running_target"] or one["running_job_id"], span(one["running_for_sec"]),
-          one["queued_count"], one["next_queued_target"], _paused(one), one["pause_reason"], one["interval_sec"],
-          one["worker"]] for one in found),
+          one["queued_count"], one["next_queued_target"], waits.get(one["group"], ""), _paused(one), one["pause_reason"],
+          one["interval_sec"], one["worker"]] for one in found),
         empty="no lane has work or a pause",
     )
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from console.wording import span as span
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -70,15 +72,3 @@ def brief(text: str, length: int = 100) -> str:
     """Return the first line of `text`, cut to `length` characters."""
     line = text.partition("\n")[0]
     return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def span(seconds: float | None) -> str:
-    """Return a duration as ``4 s``, ``3 min 20 s`` or ``2 h 5 min``."""
-    if seconds is None:
-        return ""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -99,9 +99,9 @@ def targets(
         print_json(found)
         return
     print_table(
-        ("target", "site", "group", "enabled", "interval", "last crawl", "outcome", "frontier"),
-        ([one[name] for name in ("target_code", "site_code", "group", "enabled", "interval_sec", "last_crawl_at",
-                                 "last_outcome", "frontier_at")] for one in found),
+        ("target", "site", "group", "enabled", "interval", "baseline", "last crawl", "outcome", "frontier", "active job"),
+        ([one[name] for name in ("target_code", "site_code", "group", "enabled", "interval_sec", "baseline_sec",
+                                 "last_crawl_at", "last_outcome", "frontier_at", "active_job_id")] for one in found),
         empty="no targets; `ratelane load sites.yaml` brings some",
     )
 

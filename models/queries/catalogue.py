@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from models.articles import articles as article_table
 from models.groups import rate_groups
+from models.jobs import jobs
 from models.queries.reading import iso, rows
 from models.sites import interval_history, sites
 from models.sites import targets as table
@@ -21,7 +22,7 @@ _FEW = 5_000
 
 
 def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
-    """Return every target, or those of `site`, with interval, last crawl and frontier, sorted by site and code."""
+    """Return every target, or those of `site`, with interval, last crawl, frontier and active job, by site and code."""
     wanted = (
         select(table, sites.c.group_key)
         .join_from(table, sites, sites.c.site_code == table.c.site_code, isouter=True)
@@ -29,7 +30,17 @@ def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
     )
     if site is not None:
         wanted = wanted.where(table.c.site_code == site)
-    return [_target_document(row) for row in rows(conn, wanted)]
+    active = _active(conn)
+    return [_target_document(row) | {"active_job_id": active.get(row["target_code"])} for row in rows(conn, wanted)]
+
+
+def _active(conn: Connection) -> dict[str, str]:
+    """The job of each target that runs, else the one that was queued first."""
+    first = (select(func.min(jobs.c.seq)).where(jobs.c.status == "queued", jobs.c.target_code.is_not(None))
+             .group_by(jobs.c.target_code))
+    queued = select(jobs.c.target_code, jobs.c.job_id).where(jobs.c.seq.in_(first))
+    running = select(jobs.c.target_code, jobs.c.job_id).where(jobs.c.status == "running", jobs.c.target_code.is_not(None))
+    return dict(conn.execute(queued).all()) | dict(conn.execute(running).all())
 
 
 def _target_document(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,8 +139,22 @@ def document(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         **{name: iso(row[name]) for name in _MOMENTS},
         "queued_for_sec": seconds(row["queue_at"], now if row["status"] == "queued" else row["started_at"]),
         "running_for_sec": seconds(row["started_at"], until),
-        "progress": progress(row["progress"]),
+        "progress": _told(progress(row["progress"]), row),
     }
+
+
+#: how the steps of a job that runs no more are left, whatever its lost worker could still write (rule J12)
+_LEFT = {"queued": "pending", "failed": "failed", "cancelled": "skipped"}
+
+
+def _told(found: dict[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    left = _LEFT.get(row["status"])
+    if left is None:
+        return found
+    stopped = ("running", "pending") if left == "skipped" else ("running",)
+    why = row["error_msg"] or row["wait_reason"] or row["status"]
+    return found | {"steps": [
+        step | {"status": left, "reason": why} if step["status"] in stopped else step for step in found["steps"]]}
 
 
 def progress(stored: Mapping[str, Any] | None) -> dict[str, Any]:

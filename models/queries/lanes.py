@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, or_, select
 
+from config.moments import is_endless
 from models.groups import fleet, rate_groups
 from models.jobs import jobs
 from models.queries.catalogue import in_force
 from models.queries.jobs import counts, lane_order, progress
-from models.queries.reading import db_moment, is_endless, iso, rows, seconds
+from models.queries.reading import db_moment, iso, rows, seconds
 from models.sites import sites, targets
 
 

@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, Select, select
 
+from config import moments
 from config.settings import get_settings
-from models.base import FAR, db_now
+from models.base import db_now
 
 
 @lru_cache(maxsize=8)
@@ -19,11 +20,16 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
+def zone() -> ZoneInfo:
+    """Return the schedule's zone."""
+    return _zone(get_settings().timezone)
+
+
 def iso(moment: datetime | None) -> str | None:
     """Return `moment` as ISO 8601 with the offset of the schedule's zone; None stays None (rule U6)."""
     if moment is None:
         return None
-    return moment.astimezone(_zone(get_settings().timezone)).isoformat(timespec="milliseconds")
+    return moments.iso(moment, zone())
 
 
 def seconds(start: datetime | None, end: datetime | None) -> float | None:
@@ -33,14 +39,9 @@ def seconds(start: datetime | None, end: datetime | None) -> float | None:
     return round(max(0.0, (end - start).total_seconds()), 1)
 
 
-def db_moment(conn: Connection) -> datetime:
-    """Return the present moment by the database's clock."""
-    return conn.execute(select(db_now())).scalar_one()
-
-
-def is_endless(moment: datetime | None) -> bool:
-    """Say whether `moment` stands for "until somebody lifts it"."""
-    return moment is not None and moment >= FAR
+def db_moment(conn: Connection, now: datetime | None = None) -> datetime:
+    """Return the present moment by the database's clock, or the one that a test hands in."""
+    return conn.execute(select(db_now()), {"p_now": now}).scalar_one()
 
 
 def rows(conn: Connection, wanted: Select[Any]) -> Iterator[dict[str, Any]]:

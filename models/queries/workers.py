@@ -33,13 +33,14 @@ def workers(conn: Connection) -> list[dict[str, Any]]:
             "pool": row["pool"], "concurrency": row["concurrency"], "lanes": row["lanes"],
             "started_at": iso(row["started_at"]), "heartbeat_at": iso(row["heartbeat_at"]),
             "consuming_at": iso(row["consuming_at"]), "up_for_sec": seconds(row["started_at"], now),
-            "alive": _fresh(row["heartbeat_at"], now, row["heartbeat_sec"]),
-            "consuming": not row["trouble"] and _fresh(row["consuming_at"], now, row["heartbeat_sec"]),
+            "alive": is_fresh(row["heartbeat_at"], now, row["heartbeat_sec"]),
+            "consuming": not row["trouble"] and is_fresh(row["consuming_at"], now, row["heartbeat_sec"]),
             "trouble": row["trouble"],
         }
         for row in rows(conn, wanted)
     ]
 
 
-def _fresh(moment: datetime | None, now: datetime, heartbeat_sec: float) -> bool:
+def is_fresh(moment: datetime | None, now: datetime, heartbeat_sec: float) -> bool:
+    """Say whether a worker was heard of at `moment` lately enough to count: within three of its heartbeats."""
     return moment is not None and now - moment <= timedelta(seconds=_PATIENCE * heartbeat_sec)

@@ -50,6 +50,8 @@ class Items:
         urls = [item.url for item in items]
         known, behind = self._journal.known(urls), self._journal.behind(urls)
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
+        self._progress.items_left = len({url for url in urls if url not in known and url not in self._handled
+                                         and self._reader.scope.covers(url)})
         for item in items:
             is_done = item.url in self._handled
             self._gate.stop_point(sends=not is_done and item.url not in known and self._reader.scope.covers(item.url))
@@ -68,6 +70,7 @@ class Items:
         if not self._reader.scope.covers(item.url):
             self._store_external(item, source, item.url)
             return
+        self._progress.items_left = max(0, self._progress.items_left - 1)
         try:
             read = self._read(item, source)
         except Unread as unread:
@@ -94,7 +97,7 @@ class Items:
         if unread.settled:
             self._settled.add(item.url)
         else:
-            self._result.lower("partial", f"item could not be read: {item.url}: {unread.reason}")
+            self._result.lower("partial", f"item could not be read: {item.url}: {unread.reason}", step="items")
         self._journal.failed(item.url, item.title, source, unread.reason, self._progress)
 
     def _store_external(self, item: Item, source: str, final_url: str) -> None:

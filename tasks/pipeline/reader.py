@@ -64,10 +64,14 @@ class Reader:
         #: bytes received, over all pages and tries
         self.received = 0
 
-    def list_page(self, url: str) -> tuple[FetchedPage, ListPage]:
-        """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it."""
+    def admit(self, url: str) -> None:
+        """Ask robots.txt about a list page; raises PermanentJobError if it forbids it, Unread if it does not answer."""
         if not _tries(lambda: self.allowed(url)):
             raise PermanentJobError(f"robots.txt of {host_key(url)} disallows the list page {url}")
+
+    def list_page(self, url: str) -> tuple[FetchedPage, ListPage]:
+        """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it."""
+        self.admit(url)
         return _tries(lambda: self._list_once(url))
 
     def allowed(self, url: str) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,6 +40,8 @@ class Robots:
         self._rules: dict[str, Any] = {}
         #: host → what was decided and why, for the crawl's record
         self.decisions: dict[str, str] = {}
+        #: told directly before a host is asked, which may have to wait for the group's turn
+        self.on_ask: Callable[[], None] = lambda: None
 
     def allowed(self, url: str) -> bool:
         """Tell whether robots.txt lets us fetch `url`; asks the host if need be.
@@ -55,6 +58,7 @@ class Robots:
     def _learn(self, host: str, url: str) -> None:
         copy = self._journal.robots(host)
         if copy is None or not 0 <= copy.age_sec < self._holds_sec(copy):
+            self.on_ask()
             copy = self._ask(host, url)
             self._journal.keep_robots(copy)
         if copy.decision == "not_now":

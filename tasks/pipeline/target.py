@@ -73,9 +73,13 @@ class CrawlResult:
     last_completed_page: int = 0
     reached_frontier: bool = False
     robots: dict[str, str] = field(default_factory=dict)
+    #: what made it partial, by the step in which it happened: the first of each
+    troubles: dict[str, str] = field(default_factory=dict)
 
-    def lower(self, outcome: Outcome, reason: str) -> None:
+    def lower(self, outcome: Outcome, reason: str, *, step: str = "list") -> None:
         """Lower the outcome for a reason; partial is lower than truncated, and neither is raised again."""
+        if outcome == "partial":
+            self.troubles.setdefault(step, reason)
         if outcome == "partial" or self.outcome == "complete":
             self.outcome = outcome
         if reason not in self.reasons and len(self.reasons) < _MOST_REASONS:

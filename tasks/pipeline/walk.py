@@ -63,19 +63,20 @@ class _Walk:
             # No link to the page behind the checkpoint is known: only the beginning leads there.
             page, state, place, self._result.last_completed_page = 1, {}, {}, 0
         self._recall(state, place)
-        self._progress.step("prepare", "done")
-        self._progress.step("list", "running")
-        self._progress.step("items", "running")
+        self._progress.step("prepare", "running")
+        self._journal.begins(self._progress)
+        self._reader.robots.on_ask = lambda: self._journal.progressed(self._progress)
         try:
             while (following := self._page(page, state)) is not None:
                 page, state = page + 1, following
         except Parked:
             self._journal.stopped(self._place())
             raise
+        self._progress.step("prepare", "done")
         for step in ("list", "items"):
-            self._progress.step(step, "failed" if self._result.outcome == "partial" else "done")
-        self._progress.step("finish", "done")
-        self._progress.step("export", "skipped", "not asked for")
+            trouble = self._result.troubles.get(step)
+            self._progress.step(step, "failed" if trouble else "done", trouble or "")
+        self._progress.step("finish", "running")
         self._result.robots = dict(self._reader.robots.decisions)
         return self._result
 
@@ -90,6 +91,7 @@ class _Walk:
         self._before, self._rows = walked.get("before", ""), walked.get("rows", 0)
         self._pages, self._total = walked.get("pages", 0), walked.get("total")
         self._progress.pages_total = walked.get("pages_total")
+        self._result.troubles = dict(walked.get("troubles") or {})
         self._items.recall(place)
         self._reader.firewall.recall(place.get("firewall") or {})
         self._opened = OpenPage.restored(place["opened"]) if place.get("opened") else None
@@ -97,7 +99,7 @@ class _Walk:
     def _walked(self) -> dict[str, Any]:
         """Return the JSON-able form of what an attempt that goes on has to know of the walk so far."""
         return {"outcome": self._result.outcome, "reasons": list(self._result.reasons), "before": self._before,
-                "rows": self._rows, "pages": self._pages, "total": self._total,
+                "rows": self._rows, "pages": self._pages, "total": self._total, "troubles": dict(self._result.troubles),
                 "pages_total": self._progress.pages_total}
 
     def _place(self) -> dict[str, Any]:
@@ -122,6 +124,8 @@ class _Walk:
         opened = self._opened
         if opened is None:
             return None
+        for step, status in (("prepare", "done"), ("list", "running"), ("items", "running")):
+            self._progress.step(step, status)
         listing, fingerprint = opened.listing, _fingerprint(opened.listing.items)
         self._fingerprints.add(fingerprint)
         self._visited.update((url, opened.source))
@@ -166,6 +170,11 @@ class _Walk:
         A page that a link led to was promised: if it is not there, that is no end of the list.
         """
         try:
+            self._reader.admit(url)
+            if self._progress.steps["prepare"] == "running":
+                self._progress.step("prepare", "done")
+                self._progress.step("list", "running")
+                self._journal.progressed(self._progress)
             fetched, listing = self._reader.list_page(url)
             return fetched.final_url, listing
         except Unread as unread:

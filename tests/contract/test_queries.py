@@ -242,6 +242,16 @@ def test_the_interval_in_force_is_the_larger_one(conn: Connection) -> None:
     assert queries.interval(conn, "nobody") is None
 
 
+def test_a_target_names_its_active_job_the_running_one_first(conn: Connection) -> None:
+    for code in ("busy", "waits", "idle"):
+        add_target(conn, code, "one")
+    for job_id, code, status in (("old", "idle", "done"), ("first", "waits", "queued"), ("second", "waits", "queued"),
+                                 ("third", "busy", "queued"), ("now", "busy", "running")):
+        add_job(conn, job_id, status, target_code=code)
+    assert {one["target_code"]: one["active_job_id"] for one in queries.targets(conn)} == {
+        "busy": "now", "waits": "first", "idle": None}
+
+
 def test_the_nearest_target_is_always_one_if_there_are_any(conn: Connection) -> None:
     assert queries.nearest_target(conn, "x") is None
     add_target(conn, "city_news", "one")

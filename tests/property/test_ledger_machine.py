@@ -6,6 +6,7 @@ was frozen, or given up by the reaper, is just one that is late.
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -75,6 +76,9 @@ class Held:
 class LedgerMachine(RuleBasedStateMachine):
     """One store, three workers, and everybody's claims."""
 
+    #: what waits at the beginning
+    first: Sequence[str] = (*TARGETS, *TARGETS)
+
     def __init__(self, database: Database) -> None:
         super().__init__()
         self.bench = Bench(database)
@@ -88,7 +92,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 conn.execute(delete(table))
             conn.execute(insert(fleet).values(id=1))
         seed(self.bench.db, SHAPE)
-        for code in [*TARGETS, *TARGETS]:
+        for code in self.first:
             self.bench.submit(code)
 
     # what people and time do
@@ -253,9 +257,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def keys(self) -> set[str]:
         return {row["group_key"] for row in self.bench.rows(sites)} | set(SHAPE)
 
-    def head(self, key: str) -> str | None:
+    def head(self, key: str, without: Set[str] = frozenset()) -> str | None:
         """Return the job that a claim of this lane must take now, from the rules alone (R2, R3, R4)."""
-        now, rows = self.bench.clock.now, self.bench.rows(jobs)
+        now, rows = self.bench.clock.now, [row for row in self.bench.rows(jobs) if row["job_id"] not in without]
         homes = {row["site_code"]: row["group_key"] for row in self.bench.rows(sites)}
         busy = {row["site_code"] for row in rows if row["status"] == "running"}
         group = self.bench.group(key)

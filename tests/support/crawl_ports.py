@@ -90,6 +90,8 @@ class MemoryJournal(Journal):
     refused: set[str] = field(default_factory=set)
     marked: set[str] = field(default_factory=set)
     last: Progress | None = None
+    #: the steps that were not pending, each time the progress alone was told
+    told: list[dict[str, str]] = field(default_factory=list)
     #: where the walk stopped last, as JSON keeps it; what earlier attempts of the job have stored
     place: dict[str, Any] | None = None
     stored: set[str] = field(default_factory=set)
@@ -121,7 +123,11 @@ class MemoryJournal(Journal):
         self.pages.append((page, state))
         self.last = deepcopy(progress)
 
+    def begins(self, progress: Progress) -> None:
+        self.last = progress
+
     def progressed(self, progress: Progress) -> None:
+        self.told.append({name: status for name, status in progress.steps.items() if status != "pending"})
         self.last = deepcopy(progress)
 
     def robots(self, host: str) -> RobotsCopy | None:

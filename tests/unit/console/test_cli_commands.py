@@ -264,3 +264,17 @@ def test_json_leaves_nothing_but_the_document_on_standard_output(cli: CommandLin
     done = cli.run("-v", "submit", "b_docs", "--json")
     assert list(json.loads(done.stdout)) == ["job_id", "created", "group"]
     assert "b_docs" in done.stderr
+
+
+def test_why_answers_for_a_job_that_waits_and_refuses_an_unknown_id(cli: CommandLine) -> None:
+    first = cli.json("submit", "a_news", "--run-after", "1h")["job_id"]
+    document = cli.json("why", first)
+    assert set(document) == {"job_id", "status", "reasons", "position", "expected_start"}
+    assert [one["code"] for one in document["reasons"]] == ["no_worker", "not_due"]
+    assert (document["job_id"], document["status"], document["position"]) == (first, "queued", 1)
+    assert document["reasons"][1]["until"] == cli.json("job", first)["run_after"]
+    assert "no worker lives" in cli.run("why", first).stdout
+    assert "no worker lives" in cli.run("job", first).stdout
+    assert "no worker" in cli.run("jobs").stdout
+    assert "no worker" in cli.run("lanes").stdout
+    assert "no job has the id 'nobody'" in cli.refuses(2, "why", "nobody")
