@@ -6,16 +6,46 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, String, Update, bindparam, case, func, insert, literal, select, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    String,
+    Update,
+    bindparam,
+    case,
+    exists,
+    false,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
 
-from models.base import FAR, UtcDateTime, db_now, plus_seconds, seconds_from
+from models.base import FAR, UtcDateTime, db_now, plus_seconds
 from models.groups import cooldowns, fleet, lane_wake, rate_groups
 from models.jobs import jobs
+from models.requests import requests
 from models.sites import interval_history, sites, targets
 
-LEVEL = select(
-    rate_groups.c.cooldown_level, seconds_from(rate_groups.c.pause_until, db_now()).label("since_pause_sec")
-).where(rate_groups.c.key == bindparam("b_group", type_=String()))
+
+def level(group: str, job_id: str, attempt: int, forget_sec: float) -> Select[Any]:
+    """Read a group's cooldown level, and whether answers have come for `forget_sec` after its pause (rule C3).
+
+    Silence proves nothing. The group's row knows the last response of the attempts before; this one's answers stand in
+    the request log, of which its last request is the one that was objected to.
+    """
+    enough = plus_seconds(rate_groups.c.pause_until, forget_sec)
+    last = select(func.max(requests.c.number)).where(
+        requests.c.job_id == job_id, requests.c.attempt == attempt).scalar_subquery()
+    answered = exists().where(
+        requests.c.group_key == rate_groups.c.key, requests.c.started_at >= enough,
+        requests.c.status.between(200, 399) | requests.c.status.in_((404, 410)),
+        (requests.c.job_id != job_id) | (requests.c.attempt != attempt) | (requests.c.number < last))
+    before = func.coalesce(rate_groups.c.last_response_at >= enough, false())
+    return select(rate_groups.c.cooldown_level, (before | answered).label("forgotten")).where(rate_groups.c.key == group)
+
 
 #: the group that a site belongs to now
 HOME = select(sites.c.group_key).where(sites.c.site_code == bindparam("b_site", type_=String()))

@@ -193,19 +193,6 @@ def test_c3_a_pause_is_never_shortened(bench: Bench) -> None:
     assert (row["pause_until"], row["pause_kind"], row["pause_reason"]) == (late, "js_challenge", "r")
 
 
-@pytest.mark.parametrize(("wait", "level", "delay"), [(0, 2, 1_200), (1_799, 2, 1_200), (1_801, 1, 600)])
-def test_c3_repeated_cooldowns_wait_longer_until_they_are_forgotten(
-    database: Database, wait: float, level: int, delay: float
-) -> None:
-    seed(database, SMALL)
-    bench = Bench(database, Settings(cooldown_repeat_factor=2.0))
-    bench.settle(bench.begin("t1"), objection())
-    bench.clock.advance(600 + wait)
-    bench.settle(bench.start(bench.claim()), objection())
-    row = bench.group()
-    assert (row["cooldown_level"], row["pause_until"]) == (level, bench.clock.now + timedelta(seconds=delay))
-
-
 def test_c3_every_pause_has_a_history_row(bench: Bench) -> None:
     started = bench.begin("t1")
     bench.settle(started, objection())
