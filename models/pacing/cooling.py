@@ -21,6 +21,9 @@ from models.statements import pauses
 log = get_logger("ratelane.pacing")
 #: so much of a Retry-After header is logged, whatever it says (public report W24)
 _RAW_CHARS = 200
+_DAY_SEC = 86_400.0
+#: so many intervals go a step back in one go
+_AT_ONCE = 200
 
 
 class Pacing:
@@ -90,6 +93,26 @@ class Pacing:
                         cause=f"{cause} ({step.why})", job_id=claim.job_id, attempt=claim.attempt, **at)
         return {"target_code": claim.target_code, "old_interval_sec": step.old_interval_sec,
                 "new_interval_sec": step.new_interval_sec, "status": step.status}
+
+    def clean(self, conn: Connection, **at: Any) -> list[str]:
+        """Return targets whose grown interval may go a step back: so many clean days are over (rule C5; 0: never)."""
+        days = self.settings.interval_decay_after_days
+        if not days:
+            return []
+        return list(conn.scalars(pauses.clean(days * _DAY_SEC, _AT_ONCE), at))
+
+    def decay(self, conn: Connection, target_code: str, **at: Any) -> bool:
+        """Let a target's interval go one step back to its baseline; returns False if somebody else has, or it may not."""
+        row = conn.execute(pauses.lock_target(target_code)).first()
+        again = pauses.clean(self.settings.interval_decay_after_days * _DAY_SEC, 1, target_code)
+        # a later statement: a step that was committed while this one waited for the row is seen
+        if row is None or conn.execute(again, at).first() is None:
+            return False
+        old = float(row.grown_interval_sec)
+        new = cooldown.shrink(old, row.interval_sec, factor=self.settings.cooldown_interval_growth_factor)
+        pauses.decay(conn, target_code=target_code, old=old, new=new, at_baseline=new <= row.interval_sec, **at)
+        log_event(log, "interval.decay", target=target_code, old_sec=old, new_sec=new)
+        return True
 
     def describe(
         self, conn: Connection, claim: Claim, verdict: Verdict, status: str, notes: dict[str, Any]

@@ -95,6 +95,28 @@ def grow(
         attempt=attempt), at)
 
 
+def clean(after_sec: float, limit: int, target_code: str | None = None) -> Select[Any]:
+    """Find targets above their baseline whose last step, and the last cooldown of whose group, are so long ago (C5)."""
+    since = plus_seconds(db_now(), -after_sec)
+    stepped = exists().where(interval_history.c.target_code == targets.c.target_code, interval_history.c.at > since)
+    blocked = exists().where(
+        (cooldowns.c.group_key == sites.c.group_key) | (cooldowns.c.target_code == targets.c.target_code),
+        cooldowns.c.at > since)
+    found = select(targets.c.target_code).join_from(targets, sites, sites.c.site_code == targets.c.site_code).where(
+        targets.c.grown_interval_sec > targets.c.interval_sec, ~stepped, ~blocked)
+    if target_code is not None:
+        found = found.where(targets.c.target_code == target_code)
+    return found.order_by(targets.c.target_code).limit(limit)
+
+
+def decay(conn: Connection, *, target_code: str, old: float, new: float, at_baseline: bool, **at: Any) -> None:
+    """Store one step back of a grown interval with its history row; at the baseline the growth is cleared (rule C5)."""
+    conn.execute(update(targets).where(targets.c.target_code == target_code).values(
+        grown_interval_sec=null() if at_baseline else new, updated_at=db_now()), at)
+    conn.execute(insert(interval_history).values(
+        target_code=target_code, old_interval_sec=old, new_interval_sec=new, cause="decay", at=db_now()), at)
+
+
 def set_crawl_delay(group: str, seconds: float) -> Any:
     """Keep the largest crawl-delay that robots.txt of a group's hosts asked for as its lower bound (rule P4)."""
     return update(rate_groups).where(rate_groups.c.key == group).values(

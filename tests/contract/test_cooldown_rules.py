@@ -12,7 +12,9 @@ from config.settings import Settings
 from models.claim import Commit, Started
 from models.db import Database
 from models.groups import cooldowns
-from models.sites import interval_history
+from models.pacing import Pacing
+from models.reaper import Reaper
+from models.sites import interval_history, targets
 from tests.support.ledger import Bench, objection, seed
 
 SHAPE = {"gd": {"gd_site": ["gd_news", "gd_other"]}, "hn": {"hn_site": ["hn_news"]}}
@@ -139,3 +141,72 @@ def test_c4_texts_of_items_pause_nothing(bench: Bench) -> None:
     bench.settle(started, result={"items": [{"title": MARKED}], "last": {"text": MARKED, "title": MARKED}})
     assert bench.group("gd")["pause_until"] is None
     assert bench.rows(cooldowns) == []
+
+
+# --- C5: decay ------------------------------------------------------------------------------------------------------
+
+
+def decaying(database: Database, days: int = 2) -> Bench:
+    """Return a bench whose targets gd_news and gd_other stand at 13 s, over a baseline of 10 s."""
+    seed(database, SHAPE)
+    bench = Bench(database, Settings(interval_decay_after_days=days))
+    for target in ("gd_news", "gd_news", "gd_other", "gd_other"):
+        bench.settle(bench.begin(target), error=PermanentJobError(MARKED))
+        bench.clock.advance(600)
+    return bench
+
+
+def test_c5_a_grown_interval_walks_back_after_clean_days_and_is_cleared_at_the_baseline(database: Database) -> None:
+    bench = decaying(database)
+    bench.clock.advance(2 * 86_400 - 1_200)
+    bench.reaper.sweep()
+    assert bench.target("gd_news")["grown_interval_sec"] == 13, "its group was blocked since, by another target"
+    bench.clock.advance(1_200)
+    steps = []
+    for _ in range(3):
+        Reaper(bench.ledger, bench.limits).sweep()
+        Reaper(bench.ledger, bench.limits).sweep()  # another worker's: nothing is left for it
+        steps.append((bench.target("gd_news")["grown_interval_sec"], bench.target("gd_other")["grown_interval_sec"]))
+        bench.clock.advance(2 * 86_400 + 1)
+    assert steps == [(11, 11), (None, None), (None, None)]
+    rows = [row for row in bench.rows(interval_history) if row["target_code"] == "gd_news"][2:]
+    assert [(row["old_interval_sec"], row["new_interval_sec"], row["cause"], row["job_id"]) for row in rows] == [
+        (13, 11, "decay", None), (11, 10, "decay", None)]
+
+
+def test_c5_a_cooldown_within_the_clean_days_stops_the_decay(database: Database) -> None:
+    bench = decaying(database)
+    bench.clock.advance(86_400)
+    bench.settle(bench.begin("gd_other"), objection())
+    bench.clock.advance(86_400 + 3_600)
+    bench.reaper.sweep()
+    assert bench.target("gd_news")["grown_interval_sec"] == 13
+
+
+def test_c5_without_the_setting_an_interval_never_walks_back(database: Database) -> None:
+    bench = decaying(database, days=0)
+    bench.clock.advance(365 * 86_400)
+    bench.reaper.sweep()
+    assert bench.target("gd_news")["grown_interval_sec"] == 13
+
+
+def test_c5_of_two_workers_that_found_the_same_target_one_takes_the_step(database: Database) -> None:
+    bench = decaying(database)
+    bench.clock.advance(3 * 86_400)
+    pacing, at = Pacing(bench.settings), bench.ledger.at()
+    with bench.db.read() as conn:
+        assert pacing.clean(conn, **at) == ["gd_news", "gd_other"]
+    taken = []
+    for _ in range(2):
+        with bench.db.write() as conn:
+            taken.append(pacing.decay(conn, "gd_news", **at))
+    assert taken == [True, False]
+
+
+def test_c5_a_step_back_ends_at_a_baseline_that_was_raised_meanwhile(database: Database) -> None:
+    bench = decaying(database)
+    bench.change(targets, targets.c.target_code == "gd_news", interval_sec=12.0)
+    assert bench.target("gd_news")["grown_interval_sec"] == 13
+    bench.clock.advance(3 * 86_400)
+    bench.reaper.sweep()
+    assert bench.target("gd_news")["grown_interval_sec"] is None, "one step back is the new baseline"
