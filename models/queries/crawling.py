@@ -98,5 +98,12 @@ def robots_copy(conn: Connection, host: str) -> Any:
     return conn.execute(select(robots_copies, age).where(robots_copies.c.host == host)).first()
 
 
+def robots_with_delays(conn: Connection, hosts: Sequence[str]) -> list[str]:
+    """Return the stored rules of those of the hosts whose robots.txt speaks of a crawl-delay."""
+    return [body for part in _parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
+        robots_copies.c.host.in_(part), robots_copies.c.decision == "rules",
+        func.lower(robots_copies.c.body).like("%crawl-delay%")))]
+
+
 def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
     return (urls[start : start + _AT_ONCE] for start in range(0, len(urls), _AT_ONCE))

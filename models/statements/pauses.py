@@ -117,11 +117,10 @@ def decay(conn: Connection, *, target_code: str, old: float, new: float, at_base
         target_code=target_code, old_interval_sec=old, new_interval_sec=new, cause="decay", at=db_now()), at)
 
 
-def set_crawl_delay(group: str, seconds: float) -> Any:
-    """Keep the largest crawl-delay that robots.txt of a group's hosts asked for as its lower bound (rule P4)."""
-    return update(rate_groups).where(rate_groups.c.key == group).values(
-        crawl_delay_sec=case((rate_groups.c.crawl_delay_sec > seconds, rate_groups.c.crawl_delay_sec),
-                             else_=func.coalesce(seconds, 0.0)))
+def set_crawl_delay(group: str, seconds: float, job_id: str, attempt: int) -> Any:
+    """Keep the crawl-delay that robots.txt of a group's hosts ask for as its lower bound, if the attempt still runs (P4)."""
+    runs = exists().where(jobs.c.job_id == job_id, jobs.c.attempt == attempt, jobs.c.status == "running")
+    return update(rate_groups).where(rate_groups.c.key == group, runs).values(crawl_delay_sec=seconds)
 
 
 def _hold(table: Any, until: datetime | None, for_sec: float | None, who: str, reason: str) -> Update:

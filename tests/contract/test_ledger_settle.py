@@ -122,8 +122,8 @@ def test_r8_the_next_request_waits_for_the_interval_after_the_last_response(benc
 
 def test_r8_a_crawl_delay_is_a_lower_bound(bench: Bench) -> None:
     started = bench.begin("t1")
+    bench.ledger.commit(*started.claim[:2], "g1", Commit(crawl_delay_sec=300.0))
     bench.ledger.commit(*started.claim[:2], "g1", Commit(crawl_delay_sec=30.0))
-    bench.ledger.commit(*started.claim[:2], "g1", Commit(crawl_delay_sec=20.0))
     bench.settle(started, response_age_sec=0.0, response_interval_sec=10.0)
     assert bench.group()["next_request_at"] == START + timedelta(seconds=30)
 
