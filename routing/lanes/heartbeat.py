@@ -18,6 +18,7 @@ from config.logs import get_logger, log_event
 from models.db import is_transient
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import is_stopping
+from routing.lanes.leaving import Leaving
 
 log = get_logger("ratelane.heartbeat")
 SWEEP_EVERY_SEC = 30.0
@@ -38,6 +39,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Beat until the desk closes."""
+        Leaving(self.desk).start()
         wait = 0.0
         while not self._rest(wait):
             try:
