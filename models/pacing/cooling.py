@@ -67,7 +67,7 @@ class Pacing:
         pauses.log_cooldown(conn, group=group, job_id=claim.job_id, attempt=claim.attempt,
                             target_code=claim.target_code, kind=kind, reason=line, delay_sec=delay, **at)
         log_event(log, "group.cooldown", group=group, job=claim.job_id, attempt=claim.attempt, delay_sec=delay,
-                  level=level, reason=line, retry_after=None if raw is None else raw[:_RAW_CHARS])
+                  cooldown_level=level, reason=line, retry_after=None if raw is None else raw[:_RAW_CHARS])
         return delay
 
     def _level(self, conn: Connection, group: str, claim: Claim, at: dict[str, Any]) -> int:
