@@ -13,6 +13,7 @@ from models.claim import Commit, Started
 from models.db import Database
 from models.groups import cooldowns
 from models.pacing import Pacing
+from models.queries import crawling
 from models.reaper import Reaper
 from models.sites import interval_history, targets
 from tests.support.ledger import Bench, objection, seed
@@ -210,3 +211,10 @@ def test_c5_a_step_back_ends_at_a_baseline_that_was_raised_meanwhile(database: D
     bench.clock.advance(3 * 86_400)
     bench.reaper.sweep()
     assert bench.target("gd_news")["grown_interval_sec"] is None, "one step back is the new baseline"
+
+
+def test_r8_a_job_without_a_target_keeps_the_largest_interval_of_its_site(bench: Bench) -> None:
+    bench.change(targets, targets.c.target_code == "gd_other", grown_interval_sec=13.0)
+    bench.change(targets, targets.c.target_code == "hn_news", interval_sec=99.0)
+    with bench.db.read() as conn:
+        assert [crawling.site_interval(conn, site) for site in ("gd_site", "hn_site", "gone")] == [13, 99, 0]
