@@ -83,7 +83,7 @@ class Evidence:
 
     def line(self) -> str:
         """The evidence as the one line that rule C1 names: ``host_cooldown: <kind> <status> <url>``."""
-        return f"host_cooldown: {self.kind} {self.status if self.status is not None else '-'} {self.url}"
+        return f"host_cooldown: {self.kind} {self.status if self.status is not None else '-'} {self.url}".rstrip()
 
 
 class HostCooldown(BodyEnd):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fnmatch import fnmatchcase
 
 #: no answer of a server pauses a group for longer than a day
@@ -56,3 +56,14 @@ def grow(interval_sec: float | None, *, factor: float | None, cap_sec: float) ->
     if grown <= base:
         return Growth(float(base), float(base), "max_reached", f"already at the most ({cap.normalize():f} s)")
     return Growth(float(base), float(grown), "updated", f"grew from {base.normalize():f} s to {grown.normalize():f} s")
+
+
+def shrink(interval_sec: float, baseline_sec: float, *, factor: float | None) -> float:
+    """Return a grown interval after one step of decay: the inverse of a step of growth, never below the baseline."""
+    base, floor = Decimal(repr(float(interval_sec))), Decimal(repr(float(baseline_sec)))
+    by = Decimal(repr(float(factor))) if factor and factor > 1 else Decimal(1)
+    # a step of one is undone by one; where the factor made more of it, by the factor
+    one_less = max(base - 1, Decimal(0))
+    grew_by_one = (one_less * by).to_integral_value(rounding=ROUND_CEILING) <= base
+    back = one_less if grew_by_one else min(one_less, (base / by).to_integral_value(rounding=ROUND_FLOOR))
+    return float(min(base, max(floor, back)))

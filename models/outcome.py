@@ -18,9 +18,11 @@ from config.errors import (
     PartialCrawl,
     PermanentJobError,
 )
+from models import scan
 from models.lifecycle import Event, State, next_state
 
 MESSAGE_LIMIT = 2_000
+_MOST_DEEP = 100
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class Verdict:
     outcome: str | None = None
     wait_reason: str = ""
     restart: bool = False
+    #: the block that the attempt met; `aborted` if that ended it, else it was found in what the body left (rule C4)
     cooldown: HostCooldown | None = None
+    aborted: bool = False
 
     @property
     def state(self) -> State:
@@ -117,27 +121,42 @@ def document(result: Any) -> dict[str, Any]:
     return result if isinstance(result, dict) else {"ok": True}
 
 
-def storable(value: Any) -> Any:
-    """Return `value` as what every database keeps as JSON: no NUL, no half character, no number that JSON lacks."""
+def storable(value: Any, _above: frozenset[int] = frozenset()) -> Any:
+    """Return `value` as what every database keeps as JSON: no NUL, no half character, no number that JSON lacks.
+
+    What contains itself, or goes deeper than anybody would read, ends in ``…`` there.
+    """
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {storable(str(key)): storable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [storable(each) for each in value]
+    if isinstance(value, dict | list | tuple):
+        if id(value) in _above or len(_above) >= _MOST_DEEP:
+            return "…"
+        above = _above | {id(value)}
+        if isinstance(value, dict):
+            return {storable(str(key)): storable(each, above) for key, each in value.items()}
+        return [storable(each, above) for each in value]
     return storable(str(value))
 
 
 def judge(ended: Ended, tally: Tally, limits: Limits, *, backoff_sec: float = 0.0) -> Verdict:
     """Decide what happens to a running job whose body ended as `ended`.
 
-    `backoff_sec` is the wait that an ordinary failure would have (drawn by the caller, because it holds jitter).
+    `backoff_sec` is the wait that an ordinary failure would have (drawn by the caller, because it holds jitter). A block
+    that the body only tells of pauses the group too, but the job ends as it would without it (rule C4).
     """
     tally = tally.fresh()
+    if isinstance(ended.error, HostCooldown):
+        return _cooled(ended.error, ended, tally, limits)
+    found = scan.objection_in(ended.result, ended.error)
+    verdict = _judge(ended, tally, limits, backoff_sec)
+    return verdict if found is None else replace(verdict, cooldown=found)
+
+
+def _judge(ended: Ended, tally: Tally, limits: Limits, backoff_sec: float) -> Verdict:
     error = ended.error
     if error is None:
         result = document(ended.result)
@@ -148,8 +167,6 @@ def judge(ended: Ended, tally: Tally, limits: Limits, *, backoff_sec: float = 0.
         # the group's own row holds what is paused: a copy in the job would outlive a resume (rule R9)
         delay = None if error.reason == "paused" else error.delay_sec or None
         return Verdict(Event.PARK, error.reason, tally, delay_sec=delay, wait_reason=error.reason, error=tally.error_msg)
-    if isinstance(error, HostCooldown):
-        return _cooled(error, ended, tally, limits)
     if isinstance(error, JobDeadlineExceeded):
         return _late(error, ended, tally, limits)
     if isinstance(error, PermanentJobError):
@@ -206,9 +223,9 @@ def _cooled(error: HostCooldown, ended: Ended, tally: Tally, limits: Limits) -> 
                     js_challenges=tally.js_challenges + (1 if challenge else 0))
     most = limits.cooldown_retries_max
     if challenge and spent.js_challenges > limits.js_challenges_max:
-        return _failed("failed", join("needs_operator", error.evidence.line()), ended, spent, cooldown=error)
+        return _failed("failed", join("needs_operator", error.evidence.line()), ended, spent, cooldown=error,
+                       aborted=True)
     if count > most or spent.cooldown_retries > limits.cooldown_total_max:
-        kept = replace(tally, cooldown_row=tally.cooldown_row)
-        return _failed("cooldown", "cooldown_abort; auto_retry_max_reached", ended, kept, cooldown=error)
+        return _failed("cooldown", "cooldown_abort; auto_retry_max_reached", ended, tally, cooldown=error, aborted=True)
     return Verdict(Event.COOL, "cooldown", spent, to_back=True, error=f"cooldown_abort; auto_retry {count}/{most}",
-                   wait_reason="cooldown", cooldown=error)
+                   wait_reason="cooldown", cooldown=error, aborted=True)

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from config import clock
 from config.errors import Evidence, HostCooldown, StaleClaim
 from config.logs import get_logger, log_event
 from config.probes import probe
@@ -23,6 +24,7 @@ from models.claim import Claim
 from models.db import IDLE_IN_TRANSACTION_MS
 from models.ledger import Ledger
 from models.outcome import Ended, Limits, Verdict, judge, lost, tally_of
+from models.pacing import Pacing
 from models.statements import queueing
 
 log = get_logger("ratelane.reaper")
@@ -31,6 +33,7 @@ AT_ONCE = 50
 MOVED_LATELY_SEC, SITES_AT_ONCE = 3_600.0, 200
 #: and among all of them so rarely: a million queued jobs take a second or two
 EVERY_JOB_SEC = 600.0
+DECAY_EVERY_SEC = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Reaper:
 
     def __init__(self, ledger: Ledger, limits: Limits) -> None:
         self.ledger, self.limits = ledger, limits
+        self._decayed: clock.Stopwatch | None = None
 
     def reap(self) -> list[Reaped]:
         """End every attempt whose lease is over; its group waits until the lease's end plus the interval."""
@@ -136,6 +140,7 @@ class Reaper:
         with ledger.db.write() as conn:
             conn.execute(queueing.DROP_LOST_WAKES, ledger.at())
         self._rehome()
+        self._decay()
         with ledger.db.read() as conn:
             keys = [row.key for row in conn.execute(queueing.asleep(AT_ONCE), {"b_slack": 1.5, **ledger.at()})]
         repaired = 0
@@ -145,6 +150,19 @@ class Reaper:
         if repaired:
             log_event(log, "lane.repaired", groups=",".join(keys), count=repaired)
         return repaired
+
+    def _decay(self) -> None:
+        """Once an hour, let intervals go a step back after clean days; of several workers one does it (rule C5)."""
+        if self._decayed is not None and self._decayed.elapsed() < DECAY_EVERY_SEC:
+            return
+        self._decayed = clock.Stopwatch()
+        ledger = self.ledger
+        pacing = Pacing(ledger.settings)
+        with ledger.db.read() as conn:
+            found = pacing.clean(conn, **ledger.at())
+        for target_code in found:
+            with ledger.db.write() as conn:
+                pacing.decay(conn, target_code, **ledger.at())
 
     def _rehome(self) -> None:
         """Move queued jobs whose site has moved while they were submitted or settled (rule R2)."""

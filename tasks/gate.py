@@ -107,6 +107,11 @@ class CrawlGate:
         if seconds > self._delay:
             self._delay = self.new_delay = seconds
 
+    def bound_delay(self, seconds: float) -> None:
+        """Take the largest crawl-delay of the group's hosts as they ask for it now; it may have become smaller."""
+        if seconds != self._delay:
+            self._delay = self.new_delay = seconds
+
     def stop_point(self, *, sends: bool = True) -> None:
         """Raise if somebody asked the attempt to stop, or if a request comes next and is due too late to wait for."""
         self._watch(at_most_old=LOOK_EVERY_SEC)

@@ -24,7 +24,9 @@ from models.queries.crawling import TargetFacts
 from tasks.gate import CrawlGate
 from tasks.pipeline.place import after_block
 from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
+from tasks.pipeline.robots import crawl_delay
 from tasks.pipeline.target import StartPoint
+from tasks.pipeline.urls import host_key
 
 T = TypeVar("T")
 
@@ -158,10 +160,14 @@ class CrawlJournal:
             row.host, row.status or 0, row.body, row.decision, age_sec=row.age_sec, wait_sec=row.wait_sec)
 
     def keep_robots(self, copy: RobotsCopy) -> None:
-        """Commit what robots.txt of a host answered."""
+        """Commit what robots.txt of a host answered; the group's bound follows what its hosts ask for now (rule P4)."""
         row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "wait_sec": copy.wait_sec,
                "body": copy.text}
         self._commit(self.progress, robots=(row,))
+        hosts = {copy.host, *(key for url in self._facts.group_urls if (key := host_key(url)))}
+        agent = self._facts.site_options.get("user_agent") or self._attempt.ledger.settings.user_agent
+        bodies = self._ask(lambda conn: crawling.robots_with_delays(conn, sorted(hosts)))
+        self._gate.bound_delay(max((crawl_delay(body, agent) for body in bodies), default=0.0))
 
     def forbidden(self, url: str) -> bool:
         """Tell whether the URL answered 403 before: as the evidence of a block, or because it was marked."""

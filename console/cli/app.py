@@ -64,6 +64,9 @@ def run(arguments: Sequence[str]) -> int:
         app(list(arguments), prog_name="ratelane")
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except KeyboardInterrupt:
+        # outside of what counts interrupts: nothing is running that would have to be told
+        return 130
     except Exception as error:
         return _explain(error)
     finally:

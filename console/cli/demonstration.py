@@ -58,8 +58,8 @@ def _demonstrate(session: Session, home: Path, as_json: bool) -> bool:
         print_json({"jobs": harvest.jobs, "totals": harvest.totals(), "site": _verdict(politeness),
                     "cooldowns": cooldowns})
     else:
-        print_summary(harvest, as_json=False)
-        _print_verdict(politeness, cooldowns)
+        print_summary(harvest, as_json=False, goes_on=False)
+        _print_verdict(politeness, cooldowns, stopped=bool(harvest.totals()["left_over"]))
     return harvest.whole and bool(cooldowns) and politeness.polite
 
 
@@ -112,7 +112,7 @@ def _verdict(found: Politeness) -> dict[str, Any]:
             "smallest_gap_sec": None if found.smallest_gap is None else round(found.smallest_gap, 3)}
 
 
-def _print_verdict(politeness: Politeness, cooldowns: list[dict[str, Any]]) -> None:
+def _print_verdict(politeness: Politeness, cooldowns: list[dict[str, Any]], *, stopped: bool) -> None:
     site = _verdict(politeness)
     print(f"the site's own log: {site['requests']} requests, {site['overlaps']} overlaps, {site['short_gaps']} short "
           f"gaps, smallest gap {cell(site['smallest_gap_sec'])} s")
@@ -120,5 +120,7 @@ def _print_verdict(politeness: Politeness, cooldowns: list[dict[str, Any]]) -> N
         grown = (f"interval {cell(one['old_interval_sec'])} s → {cell(one['new_interval_sec'])} s, "
                  if one["new_interval_sec"] is not None else "")
         print(f"cooldown survived by {one['target_code']}: {grown}went on behind page {one['resumed_from_page']}")
-    if not cooldowns:
+    if stopped:
+        print("the demo was stopped before its end; it begins anew each time")
+    elif not cooldowns:
         print("no cooldown happened, which the demo is about")

@@ -60,8 +60,8 @@ def worked_sec(one: dict[str, Any]) -> float | None:
     return sum(each.total_seconds() for each in spans) if spans else None
 
 
-def print_summary(harvest: Harvest, *, as_json: bool) -> None:
-    """Print what came of a crawl on standard output."""
+def print_summary(harvest: Harvest, *, as_json: bool, goes_on: bool = True) -> None:
+    """Print what came of a crawl on standard output; `goes_on`: the same command would take up what is left over."""
     totals = harvest.totals()
     if as_json:
         print_json({"jobs": harvest.jobs, "totals": totals})
@@ -73,7 +73,8 @@ def print_summary(harvest: Harvest, *, as_json: bool) -> None:
           note_of(one)] for one in harvest.jobs),
         empty="nothing to crawl: no target is enabled",
     )
-    left = f", {totals['left_over']} left over (the same command goes on)" if totals["left_over"] else ""
+    left = f", {totals['left_over']} left over" if totals["left_over"] else ""
+    left += " (the same command goes on)" if left and goes_on else ""
     partial = f" ({totals['partial']} of them partial)" if totals["partial"] else ""
     print(f"{totals['done']} of {totals['jobs']} done{partial}, {totals['failed']} failed{left}: {totals['items_new']} new, "
           f"{totals['items_known']} known, {totals['items_failed']} failed items in {span(harvest.seconds)}")

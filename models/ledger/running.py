@@ -88,7 +88,7 @@ class Running(Books):
         if what.crawl_delay_sec is not None:
             # the group's row after the job's transaction: the order of locks is group first
             with self.db.write() as conn:
-                conn.execute(pauses.set_crawl_delay(group, what.crawl_delay_sec))
+                conn.execute(pauses.set_crawl_delay(group, what.crawl_delay_sec, job_id, attempt))
         probe("committed", job_id, attempt)
 
     def _note_target(self, conn: Connection, job_id: str, what: Commit) -> None:

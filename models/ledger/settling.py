@@ -81,15 +81,18 @@ class Settling(Books):
         self, claim: Claim, verdict: Verdict, writes: dict[str, Any], site_code: str | None
     ) -> Settled | None:
         assert verdict.cooldown is not None
+        pacing = Pacing(self.settings)
         with self.db.write() as conn:
+            levels = pacing.levels(conn, claim, site_code, **self.at())
             status, _ = self.hot.settle(
                 conn, claim.job_id, claim.attempt, claim.group, writes, refresh=False, take=None, now=self._now())
             if status is None:
                 self.hot.lock_groups(conn, [claim.group])
-            notes = Pacing(self.settings).cool(conn, claim, verdict.cooldown, site_code, stale=status is None, **self.at())
+            notes = pacing.cool(conn, claim, verdict.cooldown, site_code, levels=levels, stale=status is None,
+                                **self.at())
             if status is not None:
-                notes = Pacing(self.settings).describe(conn, claim, verdict, status, notes)
-                conn.execute(running.NOTE_RESULT, {"b_job": claim.job_id, "b_attempt": claim.attempt, "b_notes": notes})
+                notes = pacing.describe(conn, claim, verdict, status, notes)
+                conn.execute(running.NOTE_RESULT, {"b_job": claim.job_id, "b_attempt": claim.attempt, "b_notes": storable(notes)})
             self.hot.refresh(conn, [claim.group], self._now())
         return None if status is None else Settled(status, notes=notes)
 

@@ -52,6 +52,13 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
         frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
 
 
+def site_interval(conn: Connection, site_code: str) -> float:
+    """Return the interval of a job of a site that has no target: the largest of the site's targets in force (rule R8)."""
+    rows = conn.execute(select(targets.c.interval_sec, targets.c.grown_interval_sec).where(
+        targets.c.site_code == site_code))
+    return max((max(row.interval_sec, row.grown_interval_sec or 0.0) for row in rows), default=0.0)
+
+
 def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
     """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
     found: set[str] = set()
@@ -96,6 +103,13 @@ def robots_copy(conn: Connection, host: str) -> Any:
     """Return the stored copy of a host's robots.txt and its `age_sec` by the database's clock, None if there is none."""
     age = seconds_from(robots_copies.c.fetched_at, db_now()).label("age_sec")
     return conn.execute(select(robots_copies, age).where(robots_copies.c.host == host)).first()
+
+
+def robots_with_delays(conn: Connection, hosts: Sequence[str]) -> list[str]:
+    """Return the stored rules of those of the hosts whose robots.txt speaks of a crawl-delay."""
+    return [body for part in _parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
+        robots_copies.c.host.in_(part), robots_copies.c.decision == "rules",
+        func.lower(robots_copies.c.body).like("%crawl-delay%")))]
 
 
 def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -6,16 +6,46 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, String, Update, bindparam, case, func, insert, literal, select, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    String,
+    Update,
+    bindparam,
+    case,
+    exists,
+    false,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
 
-from models.base import FAR, UtcDateTime, db_now, plus_seconds, seconds_from
+from models.base import FAR, UtcDateTime, db_now, plus_seconds
 from models.groups import cooldowns, fleet, lane_wake, rate_groups
 from models.jobs import jobs
+from models.requests import requests
 from models.sites import interval_history, sites, targets
 
-LEVEL = select(
-    rate_groups.c.cooldown_level, seconds_from(rate_groups.c.pause_until, db_now()).label("since_pause_sec")
-).where(rate_groups.c.key == bindparam("b_group", type_=String()))
+
+def level(group: str, job_id: str, attempt: int, forget_sec: float) -> Select[Any]:
+    """Read a group's cooldown level, and whether answers have come for `forget_sec` after its pause (rule C3).
+
+    Silence proves nothing. The group's row knows the last response of the attempts before; this one's answers stand in
+    the request log, of which its last request is the one that was objected to.
+    """
+    enough = plus_seconds(rate_groups.c.pause_until, forget_sec)
+    last = select(func.max(requests.c.number)).where(
+        requests.c.job_id == job_id, requests.c.attempt == attempt).scalar_subquery()
+    answered = exists().where(
+        requests.c.group_key == rate_groups.c.key, requests.c.started_at >= enough,
+        requests.c.status.between(200, 399) | requests.c.status.in_((404, 410)),
+        (requests.c.job_id != job_id) | (requests.c.attempt != attempt) | (requests.c.number < last))
+    before = func.coalesce(rate_groups.c.last_response_at >= enough, false())
+    return select(rate_groups.c.cooldown_level, (before | answered).label("forgotten")).where(rate_groups.c.key == group)
+
 
 #: the group that a site belongs to now
 HOME = select(sites.c.group_key).where(sites.c.site_code == bindparam("b_site", type_=String()))
@@ -65,11 +95,32 @@ def grow(
         attempt=attempt), at)
 
 
-def set_crawl_delay(group: str, seconds: float) -> Any:
-    """Keep the largest crawl-delay that robots.txt of a group's hosts asked for as its lower bound (rule P4)."""
-    return update(rate_groups).where(rate_groups.c.key == group).values(
-        crawl_delay_sec=case((rate_groups.c.crawl_delay_sec > seconds, rate_groups.c.crawl_delay_sec),
-                             else_=func.coalesce(seconds, 0.0)))
+def clean(after_sec: float, limit: int, target_code: str | None = None) -> Select[Any]:
+    """Find targets above their baseline whose last step, and the last cooldown of whose group, are so long ago (C5)."""
+    since = plus_seconds(db_now(), -after_sec)
+    stepped = exists().where(interval_history.c.target_code == targets.c.target_code, interval_history.c.at > since)
+    blocked = exists().where(
+        (cooldowns.c.group_key == sites.c.group_key) | (cooldowns.c.target_code == targets.c.target_code),
+        cooldowns.c.at > since)
+    found = select(targets.c.target_code).join_from(targets, sites, sites.c.site_code == targets.c.site_code).where(
+        targets.c.grown_interval_sec > targets.c.interval_sec, ~stepped, ~blocked)
+    if target_code is not None:
+        found = found.where(targets.c.target_code == target_code)
+    return found.order_by(targets.c.target_code).limit(limit)
+
+
+def decay(conn: Connection, *, target_code: str, old: float, new: float, at_baseline: bool, **at: Any) -> None:
+    """Store one step back of a grown interval with its history row; at the baseline the growth is cleared (rule C5)."""
+    conn.execute(update(targets).where(targets.c.target_code == target_code).values(
+        grown_interval_sec=null() if at_baseline else new, updated_at=db_now()), at)
+    conn.execute(insert(interval_history).values(
+        target_code=target_code, old_interval_sec=old, new_interval_sec=new, cause="decay", at=db_now()), at)
+
+
+def set_crawl_delay(group: str, seconds: float, job_id: str, attempt: int) -> Any:
+    """Keep the crawl-delay that robots.txt of a group's hosts ask for as its lower bound, if the attempt still runs (P4)."""
+    runs = exists().where(jobs.c.job_id == job_id, jobs.c.attempt == attempt, jobs.c.status == "running")
+    return update(rate_groups).where(rate_groups.c.key == group, runs).values(crawl_delay_sec=seconds)
 
 
 def _hold(table: Any, until: datetime | None, for_sec: float | None, who: str, reason: str) -> Update:

@@ -19,6 +19,7 @@ from models.db import is_transient, storage_trouble
 from routing.lanes.consumption import STOPPING
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import is_stopping
+from routing.lanes.leaving import Leaving
 
 log = get_logger("ratelane.heartbeat")
 LOOK_EVERY_SEC = 0.25
@@ -38,6 +39,7 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Beat until the desk closes."""
+        Leaving(self.desk).start()
         wait = 0.0
         while not self._rest(wait):
             try:

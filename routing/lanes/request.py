@@ -13,6 +13,7 @@ from celery.worker.request import Request
 
 from config.probes import probe
 from routing.lanes.desk import current_desk
+from routing.lanes.leaving import is_in_process
 from routing.router import CLAIM_HEADER
 
 #: no attempt has this number
@@ -75,6 +76,14 @@ class LaneRequest(Request):
     def revoked(self) -> bool:
         """Leave lane jobs alone: whether one is cancelled stands in its row, not in a worker's memory."""
         return False if self.lane_claim is not None else bool(super().revoked())
+
+    def cancel(self, pool: Any, signal: Any = None, emit_retry: bool = True) -> None:
+        """At a cold stop, let a pool of processes end the body; a thread is left to `Leaving`, for nobody can kill it.
+
+        Without this Celery would raise in its own signal handler: in the middle of the body, if the pool is solo.
+        """
+        if self.lane_claim is None or not is_in_process(pool):
+            super().cancel(pool, signal=signal, emit_retry=emit_retry)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
         """Ask a lane job to stop at its next stop point instead of killing the process under it."""

@@ -68,9 +68,8 @@ class Robots:
         self.decisions[host] = f"{copy.status} {copy.decision}"
         rules = Protego.parse(copy.text) if copy.decision == "rules" else None
         self._rules[host] = rules
-        delay = None if rules is None else rules.crawl_delay(self._agent)
-        if delay is not None and delay > 0:
-            self._gate.require_delay(host, min(float(delay), MAX_DELAY_SEC))
+        if rules is not None and (delay := _delay_of(rules, self._agent)) > 0:
+            self._gate.require_delay(host, delay)
 
     def _holds_sec(self, copy: RobotsCopy) -> float:
         """Return for how long a copy holds: a server that asks for a longer wait than ours gets it."""
@@ -103,6 +102,16 @@ class Robots:
 def _text(page: FetchedPage) -> str:
     """Decode as UTF-8; a byte order mark would make the parser overlook the first group."""
     return page.body.decode("utf-8-sig", "replace").replace("\x00", "")
+
+
+def crawl_delay(text: str, user_agent: str) -> float:
+    """Return the seconds that a robots.txt asks `user_agent` to leave between requests, at most five minutes; or 0."""
+    return _delay_of(Protego.parse(text), product_token(user_agent))
+
+
+def _delay_of(rules: Any, agent: str) -> float:
+    delay = rules.crawl_delay(agent)
+    return 0.0 if delay is None else min(max(0.0, float(delay)), MAX_DELAY_SEC)
 
 
 def product_token(user_agent: str) -> str:

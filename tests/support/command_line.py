@@ -39,11 +39,14 @@ class CommandLine:
             self.command(*words), cwd=self.home.parent, env=clean_environment(**environment), capture_output=True,
             text=True, timeout=timeout, check=False)
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        """Start a command and return it while it runs; `kill` ends it if the test did not."""
+    def start(self, *words: str, own_group: bool = False, **environment: str) -> subprocess.Popen[str]:
+        """Start a command and return it while it runs; `kill` ends it if the test did not.
+
+        With `own_group` it leads a process group, as a terminal's foreground job does, so that Ctrl-C can reach all of it.
+        """
         command = subprocess.Popen(
             self.command(*words), cwd=self.home.parent, env=clean_environment(**environment), stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
+            stderr=subprocess.PIPE, text=True, process_group=0 if own_group else None)
         self.started.append(command)
         return command
 

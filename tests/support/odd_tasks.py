@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from config import clock
 from config.celery import app
 from routing.kinds import register
 from tasks.base import LaneTask
@@ -43,3 +44,24 @@ register("returns", RETURNS)
 def returns(self: LaneTask, target_code: str) -> dict[str, Any]:
     """Do nothing."""
     return {"target": target_code}
+
+
+SLEEPS = "odd.sleeps"
+register("sleeps", SLEEPS)
+
+
+@app.task(base=LaneTask, bind=True, name=SLEEPS)
+def sleeps(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Be deaf to every request to stop."""
+    clock.pause(60)
+    return {}
+
+
+TELLS = "odd.tells"
+register("tells", TELLS)
+
+
+@app.task(base=LaneTask, bind=True, name=TELLS)
+def tells(self: LaneTask, target_code: str) -> dict[str, Any]:
+    """Only tell of a block that it met, as somebody's own task may do (rule C4)."""
+    return {"pages": [{"error": ("page 2", "host_cooldown: rate 429 http://a.example.org/list")}], "items": ["x"]}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.cooldown import LONGEST_RETRY_AFTER_SEC, grow, grows, pause_seconds
+from models.cooldown import LONGEST_RETRY_AFTER_SEC, grow, grows, pause_seconds, shrink
 
 SETTINGS = {"delay_sec": 600.0, "js_delay_sec": 21_600.0, "repeat_factor": 1.0}
 
@@ -118,3 +118,23 @@ def test_c5_growth_is_for_the_sites_and_targets_that_the_setting_names(
     codes: str, site: str, target: str, expected: bool
 ) -> None:
     assert grows(codes, site, target) is expected
+
+
+def test_c5_decay_walks_back_the_way_that_growth_came() -> None:
+    for start in (10, 50, 0.2, 1):
+        up = [start, *steps(start, 6)]
+        down = [up[-1]]
+        while down[-1] > start:
+            down.append(shrink(down[-1], start, factor=1.1))
+        assert down == up[::-1]
+
+
+@given(st.floats(0, 600), st.floats(0, 600), st.none() | st.floats(-5, 50))
+def test_c5_decay_never_goes_below_the_baseline_and_always_gets_there(
+    interval: float, baseline: float, factor: float | None
+) -> None:
+    found = shrink(interval, baseline, factor=factor)
+    assert found <= interval
+    assert found >= min(interval, baseline)
+    if interval > baseline:
+        assert found == baseline or found <= interval - 1 + 1e-9

@@ -50,6 +50,14 @@ def test_a_date_with_a_zone_or_none_is_read() -> None:
     assert parse("Mon, 30 Nov 2026 06:00:05 -0000", None, NOW) == 5
 
 
+@pytest.mark.parametrize("raw", [
+    "Mon, 30 Nov 2026 06:00:05 GMT", "Monday, 30-Nov-26 06:00:05 GMT", "Mon Nov 30 06:00:05 2026",
+])
+def test_c3_all_three_formats_of_http_dates_are_read(raw: str) -> None:
+    assert parse(raw, None, NOW) == 5
+    assert parse(raw, raw, NOW + timedelta(hours=1)) == 0
+
+
 def test_a_date_in_the_past_asks_for_nothing_and_a_far_one_for_a_day() -> None:
     assert parse("Mon, 30 Nov 2026 05:00:00 GMT", None, NOW) == 0
     assert parse("Thu, 31 Dec 2099 23:59:59 GMT", None, NOW) == LONGEST_SEC
