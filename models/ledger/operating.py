@@ -152,6 +152,8 @@ class Operating(Books):
             self.hot.lock_groups(conn, sorted({row.group_key for row in some} | {row.home for row in some}))
             made = conn.execute(operating.requeue(seqs, restart=restart), self.at()).all()
             operating.wake(conn, [row.group_key for row in made], **self.at())
+            if made:
+                self.notify(conn)
             back = {row.seq for row in made}
             if back:
                 details = ({"restart": True} if restart else {}) | _named(wanted)

@@ -12,7 +12,7 @@ from config.errors import BadInput
 from config.logs import get_logger, log_event
 from models.db import Database
 from models.operations import Operator
-from models.statements import pauses, postgres, sqlite
+from models.statements import pauses, postgres, queueing, sqlite
 from models.statements.operations import log_operation
 
 log = get_logger("ratelane.pacing")
@@ -76,6 +76,7 @@ class OperatorPacing:
             ended = pauses.end_cooldowns(conn, [group], **self._at()) if cooldown else []
             if lifted or ended:
                 self._hot.refresh(conn, [group], self._now())
+                queueing.notify(conn)
                 log_operation(conn, by, "resume", group_key=group, details=_ended(lifted, bool(ended)), at=self._at())
         log_event(log, "group.resume", group=group, who=by.who, surface=by.surface, pause=lifted, cooldown=bool(ended))
         return Resumed(lifted, len(ended))
@@ -90,6 +91,7 @@ class OperatorPacing:
             lifted = bool(conn.execute(pauses.LIFT_ALL).rowcount)
             if lifted:
                 conn.execute(pauses.WAKE_ALL, self._at())
+                queueing.notify(conn)
             if lifted or cooldown:
                 log_operation(conn, by, "resume_all", details=_ended(lifted, cooldown), at=self._at())
         ended = self._end_all_cooldowns(by) if cooldown else 0
@@ -104,6 +106,8 @@ class OperatorPacing:
                 self._hot.lock_groups(conn, keys)
                 groups = pauses.end_cooldowns(conn, keys, **self._at()) if keys else []
                 self._hot.refresh(conn, groups, self._now())
+                if groups:
+                    queueing.notify(conn)
                 for group in groups:
                     log_operation(conn, by, "resume", group_key=group, details=_ended(False, True), at=self._at())
             ended += len(groups)

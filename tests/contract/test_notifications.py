@@ -13,6 +13,8 @@ from config import clock
 from models.db import Database
 from models.forks import GATE
 from models.listening import CHANNEL, FileChanges, News, Notifications, news_of
+from models.operations import Operator
+from models.pacing import OperatorPacing
 from routing.lanes.desk import Desk
 from routing.lanes.listener import Listener
 from tests.support.ledger import SMALL, Bench, seed
@@ -85,6 +87,20 @@ def test_j5_a_claim_that_is_handed_back_is_heard_of(bench: Bench, news: News) ->
         pass
     assert bench.ledger.hand_back(claim.job_id, claim.attempt, claim.group)
     assert news.heard(SOON)
+
+
+def test_j5_what_operators_bring_back_is_heard_of(bench: Bench, news: News) -> None:
+    ann, pacing = Operator("ann", "cli"), OperatorPacing(bench.db, now=bench.clock)
+    made = bench.submit("t1")
+    bench.ledger.cancel(made.job_id, ann)
+    pacing.pause("g1", ann)
+    pacing.pause_all(ann)
+    for act in (lambda: bench.ledger.requeue(made.job_id, ann), lambda: pacing.resume("g1", ann),
+                lambda: pacing.resume_all(ann)):
+        while news.heard(NEVER):
+            pass
+        act()
+        assert news.heard(SOON)
 
 
 def test_j5_listening_is_no_transaction_and_looking_at_a_file_takes_no_lock(bench: Bench, news: News) -> None:
