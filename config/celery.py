@@ -23,7 +23,7 @@ INBOX = "inbox"
 #: no broker may deliver a message again on its own: leases, not brokers, decide that a worker was lost
 NEVER_AGAIN_SEC = 30 * 86_400
 
-TASK_MODULES = ("tasks.crawl", "tasks.signals")
+TASK_MODULES = ("tasks.crawl", "tasks.export.task", "tasks.signals")
 
 
 def transport_options(broker_url: str) -> dict[str, Any]:

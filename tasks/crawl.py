@@ -12,6 +12,7 @@ from models.attempt import Attempt
 from models.db import Database, get_database, patiently
 from models.queries.crawling import TargetFacts, target_facts
 from tasks.base import LaneTask
+from tasks.export.task import after_crawl
 from tasks.gate import CrawlGate
 from tasks.journal import CrawlJournal
 from tasks.pipeline.fetcher import Fetcher
@@ -101,11 +102,24 @@ def _walk(
 def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult) -> dict[str, Any]:
     # a walk that began at a page somebody named has not seen the pages before it
     whole = result.outcome == "complete" and attempt.started.resume_from_page == 0
+    again = result.outcome == "partial" and not attempt.is_last_try
+    export = None if again else _export(attempt, result)
     journal.progress = result.progress
     journal.ended(result.outcome, moves_frontier=whole)
     totals = journal.totals()
     document = {"status": "ok"} | result.document() | {
         name: totals[name] for name in ("items_new", "items_known", "items_failed", "items_external", "bytes")}
+    if export is not None:
+        document["rag_export"] = export
     if result.outcome == "partial":
         raise PartialCrawl("; ".join(result.reasons) or "something could not be read", document)
     return document
+
+
+def _export(attempt: Attempt, result: CrawlResult) -> dict[str, Any] | None:
+    """Have the target exported if that is wished; should this process die before the end, the next attempt asks again."""
+    target = attempt.claim.target_code
+    found = None if target is None else after_crawl(attempt.ledger.db, attempt.ledger.settings, target)
+    if found is not None:
+        result.progress.step("export", "running")
+    return found

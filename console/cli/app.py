@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from console.cli import celery_commands, crawl_commands, job_commands, lane_commands, store_commands
+from console.cli import celery_commands, crawl_commands, export_commands, job_commands, lane_commands, store_commands
 from console.cli.session import Session, command_session
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ def _global_options(
     ctx.obj = Session(home=home, quiet=quiet, verbose=verbose)
 
 
-for _module in (crawl_commands, store_commands, job_commands, lane_commands, celery_commands):
+for _module in (crawl_commands, store_commands, job_commands, lane_commands, export_commands, celery_commands):
     _module.register(app)
 
 

@@ -12,6 +12,7 @@ longer as the guard says.
 """
 
 from models.ledger.books import no_clock
+from models.ledger.exporting import Exporting
 from models.ledger.queueing import Answer, NewJob, Queueing, Submitted
 from models.ledger.running import Running
 from models.ledger.settling import Settled, Settling, writes_of
@@ -19,5 +20,5 @@ from models.ledger.settling import Settled, Settling, writes_of
 __all__ = ["Answer", "Ledger", "NewJob", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling):
+class Ledger(Queueing, Running, Settling, Exporting):
     """Every verb of a job's life on one database."""
