@@ -11,11 +11,11 @@ import os
 import re
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from config import clock
@@ -102,6 +102,12 @@ def _zone(name: str) -> str:
     return name
 
 
+def _readable_or_off(value: Any) -> Any:
+    """Take what cannot be read as "off" (rule P6): an export that nobody asked for is worse than one that is late."""
+    known = ("true", "1", "yes", "on", "t", "y")
+    return value if isinstance(value, bool) else str(value).strip().lower() in known
+
+
 DatabaseUrl = Annotated[str, AfterValidator(_database)]
 
 
@@ -161,7 +167,8 @@ class Settings(BaseSettings):
     # schedule, export, history
     clock_offset_sec: Factor = Field(0, description="moves the schedule's clock; refused outside tests")
     ok_ratio: Annotated[float, Field(ge=0, le=1)] = Field(0.9, description="share of done targets of a successful run")
-    rag_export_after_crawl: bool = Field(False, description="export articles after each crawl")
+    rag_export_after_crawl: Annotated[bool, BeforeValidator(_readable_or_off)] = Field(
+        False, description="export articles after each crawl; a value that cannot be read means no")
     rag_sink: str = Field("file:rag/", description="file:FOLDER (relative to home) or an http(s) URL")
     request_log_days: Count = Field(7, description="the request log is kept for")
     retention_days: Count = Field(30, description="finished jobs are kept for")

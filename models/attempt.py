@@ -63,6 +63,11 @@ class Attempt:
         self.verdict = judge(ended, tally, limits_of(settings), backoff_sec=backoff)
         return self.verdict
 
+    @property
+    def is_last_try(self) -> bool:
+        """Whether an ordinary failure of this attempt would be the job's last."""
+        return self.started.tally.failures + 1 >= self.started.tally.max_attempts
+
     def finish(self, result: Any) -> None:
         """Settle a body that returned."""
         if self.verdict is None:

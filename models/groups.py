@@ -17,6 +17,8 @@ rate_groups = Table(
     Column("last_response_at", UtcDateTime),
     Column("last_interval_sec", Float),
     Column("crawl_delay_sec", Float, nullable=False, server_default="0"),
+    # how long an answer of its hosts usually takes: one that takes five times as long is the politest sign (rule C1)
+    Column("usual_latency_sec", Float),
     # the cooldown after an objection
     Column("pause_until", UtcDateTime),
     Column("pause_kind", String(20)),

@@ -16,7 +16,7 @@ from config.settings import Settings
 from models.db import Database
 from models.ledger import Ledger, NewJob, Submitted
 from models.queries.catalogue import nearest_target
-from routing.kinds import task_of
+from routing.kinds import INTERNAL_LANES, task_of
 
 #: no job waits longer than this for its moment; a larger number is a mistake of units
 LONGEST_WAIT_SEC = 366 * 86_400.0
@@ -48,7 +48,8 @@ def submit(
         raise BadInput(f"max_attempts must be at least 1, not {max_attempts}")
     expires = _expiry(expires_at, expires_sec)
     job = NewJob(
-        kind=kind, target_code=target_code, source=source, force=force, resume_from_page=resume_from_page,
+        kind=kind, target_code=target_code, group=INTERNAL_LANES.get(kind),
+        source=source, force=force, resume_from_page=resume_from_page,
         priority=priority, dedupe_key=None if again else dedupe_key, run_after=run_after, delay_sec=run_after_sec,
         max_attempts=max_attempts, deadline_sec=deadline_sec, expires_at=expires_at, expires_sec=expires,
         job_id=job_id, options=options, callbacks=callbacks)

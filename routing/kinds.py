@@ -5,7 +5,10 @@ A kind is a word of the specification; its task is named by string, because task
 
 from __future__ import annotations
 
-_TASKS: dict[str, str] = {"crawl": "ratelane.crawl"}
+_TASKS: dict[str, str] = {"crawl": "ratelane.crawl", "export": "ratelane.export"}
+
+#: kinds whose jobs send no request to a site: the lane that they run in, which has no interval (spec, section 1)
+INTERNAL_LANES: dict[str, str] = {"export": "_export"}
 
 
 def register(kind: str, task: str) -> None:

@@ -15,6 +15,7 @@ from models.lifecycle import State
 from models.outcome import Ended, judge, message_of
 from models.queries.crawling import TargetFacts, target_facts
 from tasks.base import LaneTask
+from tasks.export.task import after_crawl
 from tasks.gate import CrawlGate
 from tasks.journal import CrawlJournal
 from tasks.pipeline.fetcher import Fetcher
@@ -118,15 +119,29 @@ def _walk(
 def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settings: Settings) -> dict[str, Any]:
     # a walk that began at a page somebody named has not seen the pages before it
     whole = result.outcome == "complete" and attempt.started.resume_from_page == 0
+    again = result.outcome == "partial" and not attempt.is_last_try
     stays = "" if whole else f"the frontier stays: {result.outcome if result.outcome != 'complete' else 'begun behind a page'}"
     result.progress.step("finish", "done", stays)
-    result.progress.step("export", "skipped", "rag_export_after_crawl is off" if not settings.rag_export_after_crawl
-                         else "this release has no export yet")
+    export = None if again else _export(attempt, result)
+    if export is None:
+        result.progress.step("export", "skipped", "rag_export_after_crawl is off" if not settings.rag_export_after_crawl
+                             else "the crawl is tried again")
     journal.progress = result.progress
     journal.ended(result.outcome, moves_frontier=whole)
     totals = journal.totals()
     document = {"status": "ok"} | result.document() | {
         name: totals[name] for name in ("items_new", "items_known", "items_failed", "items_external", "bytes")}
+    if export is not None:
+        document["rag_export"] = export
     if result.outcome == "partial":
         raise PartialCrawl("; ".join(result.reasons) or "something could not be read", document)
     return document
+
+
+def _export(attempt: Attempt, result: CrawlResult) -> dict[str, Any] | None:
+    """Have the target exported if that is wished; should this process die before the end, the next attempt asks again."""
+    target = attempt.claim.target_code
+    found = None if target is None else after_crawl(attempt.ledger.db, attempt.ledger.settings, target)
+    if found is not None:
+        result.progress.step("export", "running")
+    return found

@@ -14,6 +14,7 @@ from console.cli import (
     celery_commands,
     crawl_commands,
     explain_commands,
+    export_commands,
     job_commands,
     lane_commands,
     operator_commands,
@@ -54,7 +55,7 @@ def _global_options(
 
 
 for _module in (crawl_commands, store_commands, job_commands, explain_commands, lane_commands, operator_commands,
-                upkeep_commands, celery_commands):
+                export_commands, upkeep_commands, celery_commands):
     _module.register(app)
 
 

@@ -151,10 +151,14 @@ class _Watch:
             with self._database.look() as conn:
                 status = queries.statuses(conn, self._active)
                 live = queries.live(conn)
+                ended = [job_id for job_id in self._active if status.get(job_id, "cancelled") in FINAL]
+                # the export of what was crawled belongs to the job (rule P6)
+                behind = queries.exports_of(conn, ended)
         except SQLAlchemyError as error:
             if not is_transient(error):
                 raise
             self._display.say("the database does not answer; waiting for it")
             return
-        self._active = [job_id for job_id in self._active if status.get(job_id, "cancelled") not in FINAL]
+        self._active = [*(job_id for job_id in self._active if job_id not in ended), *behind]
+        self._all += len(behind)
         self._display.show(live["lanes"], self._all - len(self._active), self._all)

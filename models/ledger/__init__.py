@@ -12,6 +12,7 @@ longer as the guard says.
 """
 
 from models.ledger.books import no_clock
+from models.ledger.exporting import Exporting
 from models.ledger.operating import Answer, Changed, Operating
 from models.ledger.queueing import NewJob, Queueing, Submitted
 from models.ledger.running import Running
@@ -22,5 +23,5 @@ from models.ledger.upkeep import Pruned, Upkeep
 __all__ = ["Answer", "Changed", "Ledger", "NewJob", "Pruned", "Settled", "Submitted", "no_clock", "writes_of"]
 
 
-class Ledger(Queueing, Running, Settling, Operating, Telling, Upkeep):
+class Ledger(Queueing, Running, Settling, Operating, Telling, Upkeep, Exporting):
     """Every verb of a job's life on one database."""

@@ -79,7 +79,8 @@ class Queueing(Books):
             facts = conn.execute(queueing.facts_of_target(job.target_code)).first()
             if facts is None:
                 raise BadInput(f"unknown target {job.target_code!r}")
-            site, group = facts.site_code, facts.group_key
+            # a job in an internal lane sends nothing to the site: it must not wait for the site's own jobs (rule R3)
+            site, group = (None, group) if group is not None else (facts.site_code, facts.group_key)
             if not facts.enabled:
                 warnings = (f"target {job.target_code} is disabled",)
         if group is None:

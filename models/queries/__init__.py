@@ -1,6 +1,7 @@
 """Reading only: the documents of the command line contract, as the CLI, the API and the pages show them."""
 
 from models.queries.catalogue import articles, interval, known_groups, known_sites, nearest, nearest_target, targets
+from models.queries.exporting import exports_of
 from models.queries.jobs import (
     FINAL,
     STATUSES,
@@ -22,8 +23,8 @@ from models.queries.waiting import facts, many, next_up
 from models.queries.workers import workers
 
 __all__ = [
-    "FINAL", "OPS", "STATUSES", "JobFilter", "articles", "counts", "documents", "facts", "find_active", "find_latest",
-    "fleet_pause", "interval", "job", "jobs", "known_groups", "known_sites", "lane", "lanes", "live", "many", "nearest",
-    "nearest_target", "next_up", "operations_of_group", "operations_of_job", "ops", "statuses", "targets", "workers",
-    "zone",
+    "FINAL", "OPS", "STATUSES", "JobFilter", "articles", "counts", "documents", "exports_of", "facts", "find_active",
+    "find_latest", "fleet_pause", "interval", "job", "jobs", "known_groups", "known_sites", "lane", "lanes", "live", "many",
+    "nearest", "nearest_target", "next_up", "operations_of_group", "operations_of_job", "ops", "statuses", "targets",
+    "workers", "zone",
 ]

@@ -1,0 +1,66 @@
+"""What an export reads: articles in the order in which they were stored, a portion at a time (rule P6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from models.articles import articles as table
+from models.db import Database, patiently
+from models.jobs import jobs
+
+#: rows held in memory at once
+PORTION = 200
+_COLUMNS = (
+    table.c.id, table.c.target_code, table.c.site_code, table.c.url, table.c.title, table.c.text, table.c.sha256,
+    table.c.published_at, table.c.fetched_at, table.c.facts,
+    table.c.exported_sha256,
+)
+_WITH_BODY = (~table.c.external, ~table.c.marked)
+_PENDING = (table.c.exported_sha256.is_(None) | (table.c.exported_sha256 != table.c.sha256),)
+
+
+def to_export(db: Database, target_code: str, *, only_pending: bool) -> Iterator[Any]:
+    """Yield the rows of a target's articles with a body by id, all or the pending ones; waits for a database away."""
+    behind = 0
+    while True:
+        found = patiently(lambda after=behind: _portion(db, target_code, after, only_pending))  # type: ignore[misc]
+        yield from found
+        if len(found) < PORTION:
+            return
+        behind = found[-1].id
+
+
+def _portion(db: Database, target_code: str, behind: int, only_pending: bool) -> list[Any]:
+    wanted = select(*_COLUMNS).where(table.c.target_code == target_code, table.c.id > behind, *_WITH_BODY)
+    if only_pending:
+        wanted = wanted.where(*_PENDING)
+    with db.read() as conn:
+        return list(conn.execute(wanted.order_by(table.c.id).limit(PORTION)).all())
+
+
+def pending_count(db: Database, target_code: str) -> int:
+    """Return how many articles of a target wait for their export."""
+    wanted = select(func.count()).select_from(table).where(table.c.target_code == target_code, *_WITH_BODY, *_PENDING)
+    with db.read() as conn:
+        return int(conn.execute(wanted).scalar_one())
+
+
+def is_running(db: Database, job_id: str) -> bool:
+    """Tell whether a job runs just now."""
+    with db.read() as conn:
+        return conn.execute(select(jobs.c.status).where(jobs.c.job_id == job_id)).scalar() == "running"
+
+
+def exports_of(conn: Connection, job_ids: Sequence[str]) -> list[str]:
+    """Return the ids of the export jobs, not final yet, that the results of these crawls name."""
+    if not job_ids:
+        return []
+    results = conn.execute(select(jobs.c.result).where(jobs.c.job_id.in_(job_ids), jobs.c.kind == "crawl")).scalars()
+    named = {found["rag_export"].get("job_id") for found in results if found and "rag_export" in found} - {None}
+    if not named:
+        return []
+    active = select(jobs.c.job_id).where(jobs.c.job_id.in_(sorted(named)), jobs.c.status.in_(("queued", "running")))
+    return list(conn.execute(active).scalars())
