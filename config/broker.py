@@ -92,7 +92,9 @@ def may_forget(url: str, channel: Any) -> str | None:
     if not is_redis(url):
         return None
     try:
-        found = channel.client.info("memory")
+        # never `channel.client`: it may be waiting for the answer to a blocking pop
+        with channel.conn_or_acquire() as client:
+            found = client.info("memory")
     except Exception:  # a managed server may refuse the question; nothing depends on the answer
         return None
     policy = str(found.get("maxmemory_policy", ""))

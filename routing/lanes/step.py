@@ -94,7 +94,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         if waiting:
             self._over.waiting.extend(waiting)
         if not self._began:
-            self._begin(c)
+            self._begin(line)
             self._began = True
         self._watch_children(c)
         self.desk.open.set()
@@ -117,7 +117,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.desk.came_round = Stopwatch()
         pool.maintain_pool()
 
-    def _begin(self, c: Any) -> None:
+    def _begin(self, line: LaneChannel) -> None:
         # here and not earlier: the pool forks between construction and start, and no connection may be open then
         try:
             check(self.desk.db, previous=True)
@@ -135,7 +135,7 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.chores.start()
         self.clerk.start()
         self.courier.start()
-        warning = may_forget(self.desk.settings.broker_url, c.connection.default_channel)
+        warning = may_forget(self.desk.settings.broker_url, line.channel)
         if warning is not None:
             log_event(log, "broker.may_evict", level=logging.WARNING, text=warning)
         log_event(log, "worker.lanes_open", worker=self.desk.name, boot=self.desk.boot_id, slots=self.desk.size(),

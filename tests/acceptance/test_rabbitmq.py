@@ -184,6 +184,13 @@ def test_commands_use_it_and_start_no_broker_of_their_own(on_rabbit: Store, rabb
         site.assert_whole(on_rabbit, most=0)
         assert not (line.home / "broker.lock").exists()
         assert line.json("health", code=1, **on_rabbit.environment())["broker_ok"] is True
+        line.start("worker", "--concurrency", "2", **on_rabbit.environment())
+        try:
+            # with Celery's mingle, gossip and events, which the workers of other tests go without
+            assert on_rabbit.wait_for(on_rabbit.submit("whole_news", force=True), "done")["attempt"] == 1
+            wait_until(lambda: line.run("health", **on_rabbit.environment()).returncode == 0, "a healthy worker", 20)
+        finally:
+            line.kill()
         rabbit.stop()
         try:
             sentence = line.refuses(3, "crawl", str(on_rabbit.folder / "sites.yaml"), **on_rabbit.environment())

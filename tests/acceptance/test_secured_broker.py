@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from console.demo import Site
 from tests.support.command_line import CommandLine
 from tests.support.fleet import fleet
+from tests.support.rabbit import RabbitServer
 from tests.support.servers import ValkeyServer
 from tests.support.store import Store
-from tests.support.tls import TlsServer
+from tests.support.tls import TlsServer, make_certificates
 from tests.support.workers import Workers
 
 PASSWORD = "hush-hush-7"
@@ -74,3 +76,24 @@ def test_a_server_that_nobody_vouches_for_is_refused(store: Store) -> None:
         assert "CERTIFICATE_VERIFY_FAILED" in found["broker_error"]
         store.broker_url = f"{server.bare_url}?ssl_cert_reqs=none"
         assert line.json("health", code=1, **store.environment())["broker_ok"] is True
+
+
+@pytest.mark.acceptance
+def test_rabbitmq_with_tls_takes_the_same_words(store: Store, workers: Workers, tmp_path: Path) -> None:
+    """D2: amqps verifies too, against the authority that the address names; a crawl goes through it."""
+    authority = make_certificates(tmp_path)
+    server = RabbitServer()
+    try:
+        plain = server.url.replace(str(server.port), str(server.listen_with_tls(tmp_path))).replace("amqp:", "amqps:")
+        server.start()
+        line = CommandLine(store.settings().home)
+        store.broker_url = plain
+        found = line.json("health", code=3, **store.environment())
+        assert "CERTIFICATE_VERIFY_FAILED" in found["broker_error"]
+        store.broker_url = f"{plain}?ssl_ca_certs={authority}"
+        with fleet(store, [Site("sealed", columns={"news": 1})], grouped=False):
+            workers.start("one")
+            assert store.wait_for(store.submit("sealed_news"), "done")["outcome"] == "complete"
+        workers.end()
+    finally:
+        server.remove()

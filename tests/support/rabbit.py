@@ -61,6 +61,15 @@ class RabbitServer:
         """The broker URL."""
         return f"amqp://{_USER}:{_PASSWORD}@127.0.0.1:{self.port}//"
 
+    def listen_with_tls(self, folder: Path) -> int:
+        """Have the node, once it starts, listen on a second port with the certificates in `folder`; return the port."""
+        port = free_port()
+        with (self.folder / "rabbitmq.conf").open("a") as conf:
+            conf.write(f"listeners.ssl.1 = 127.0.0.1:{port}\nssl_options.verify = verify_none\n"
+                       f"ssl_options.cacertfile = {folder}/ca.pem\nssl_options.certfile = {folder}/server.pem\n"
+                       f"ssl_options.keyfile = {folder}/server.key\n")
+        return port
+
     def start(self) -> RabbitServer:
         """Start the node with what the last `stop(keep_memory=True)` left."""
         self._process = process = spawn([str(self._server)], self._environment, self._log, cwd=self.folder)

@@ -19,7 +19,7 @@ class TlsServer(ValkeyServer):
 
     def __init__(self, password: str) -> None:
         super().__init__(password)
-        self.ca = _make_certificates(self.folder)
+        self.ca = make_certificates(self.folder)
         self._options |= {
             "port": "0", "tls-port": str(self.port), "tls-cert-file": str(self.folder / "server.pem"),
             "tls-key-file": str(self.folder / "server.key"), "tls-ca-cert-file": str(self.ca), "tls-auth-clients": "no"}
@@ -44,7 +44,7 @@ class TlsServer(ValkeyServer):
         return Path(found) if found else missing("redis-server", where_complete="CI_FULL")
 
 
-def _make_certificates(folder: Path) -> Path:
+def make_certificates(folder: Path) -> Path:
     """Make an authority and a server's certificate for 127.0.0.1 in `folder`; return the authority's."""
     if shutil.which("openssl") is None:
         missing("openssl", where_complete="CI_FULL")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from celery.worker import state
 
+from config import clock
 from config.errors import BadInput
 from config.settings import Settings
 from models.claim import Claim
 from routing.dispatch import submit
 from routing.lanes.desk import Desk
+from routing.lanes.heartbeat import Heartbeat
 from routing.lanes.step import _pattern
 
 
@@ -44,6 +47,40 @@ def test_a_job_whose_older_body_lives_here_is_not_taken_twice(desk: Desk) -> Non
     again = Claim("j", 2, 2, "g", "crawl")
     assert desk.inflight.add([again]) == [again]
     assert desk.inflight.pairs() == [("j", 1)]
+
+
+def test_nothing_is_taken_while_the_consumers_thread_stands_still(tmp_path: object) -> None:
+    """J18: a silent or full broker holds it up, and what is taken then would only be handed back."""
+    desk = Desk(Settings(home=str(tmp_path), handover_timeout_sec=0.02), name="w@h", pool=Pool())
+    assert not desk.may_take(), "not connected yet"
+    desk.open.set()
+    assert desk.may_take()
+    assert desk.taker() is not None
+    clock.pause(0.03)
+    assert not desk.may_take()
+    assert desk.taker() is None
+    desk.came_round = clock.Stopwatch()
+    assert desk.may_take()
+
+
+def test_bodies_whose_end_nobody_can_report_are_not_taken_for_hanging(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """J18: without a broker a prefork worker does not learn that bodies have ended; it must outlive that."""
+    monkeypatch.setattr(state, "should_stop", None)
+    quick = {"lease_sec": 0.03, "heartbeat_sec": 0.01, "request_timeout_sec": 0.01}
+    desk = Desk(Settings(home=str(tmp_path), **quick), name="w@h", pool=Pool())
+    desk.inflight.add([Claim("j", 1, 1, "g", "crawl")])
+    (held,) = desk.inflight.all()
+    held.lost_for = clock.Stopwatch()
+    clock.pause(0.04)
+    Heartbeat(desk)._leave_if_crippled()
+    desk.open.set()
+    Heartbeat(desk)._leave_if_crippled()
+    assert state.should_stop is None
+    clock.pause(0.04)
+    Heartbeat(desk)._leave_if_crippled()
+    assert state.should_stop == 1, "connected for a lease, and it still has not ended"
 
 
 @pytest.mark.parametrize(
