@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from config.errors import BadInput
 from config.settings import redact_url
 
-#: no broker may deliver a message again on its own: leases, not brokers, decide that a worker was lost
-NEVER_AGAIN_SEC = 30 * 86_400
+#: Redis gives an ordinary task to another worker if the first one has not ended it by then. Lane jobs do not depend on
+#: it: leases, not brokers, decide that a worker was lost. It is longer than any ordinary task should take.
+REDELIVER_AFTER_SEC = 12 * 3_600
 #: a broker that says nothing for so long while it is asked something counts as lost
 ANSWERS_WITHIN_SEC = 10.0
 CONNECTS_WITHIN_SEC = 5.0
@@ -65,7 +66,7 @@ def broker_line(url: str) -> BrokerLine:
 def _redis(scheme: str) -> dict[str, Any]:
     """Short time-outs, no repeated pops, one priority."""
     options: dict[str, Any] = {
-        "visibility_timeout": NEVER_AGAIN_SEC, "priority_steps": [0], "health_check_interval": 25,
+        "visibility_timeout": REDELIVER_AFTER_SEC, "priority_steps": [0], "health_check_interval": 25,
         "socket_timeout": ANSWERS_WITHIN_SEC, "socket_connect_timeout": CONNECTS_WITHIN_SEC}
     if scheme != "redis+socket":
         options["socket_keepalive"] = True
