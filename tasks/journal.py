@@ -91,6 +91,23 @@ class CrawlJournal:
         """Return how many items are stored for the target."""
         return self._ask(lambda conn: crawling.stored_count(conn, self._facts.target_code))
 
+    def is_first(self) -> bool:
+        """Tell whether no crawl of the target has ended complete so far."""
+        return self._facts.frontier_gen == 0
+
+    def same_document(self, own_id: str, sha256: str) -> str | None:
+        """Return the URL of an article of the target that has this id of the site's and this hash, None without one."""
+        return self._ask(lambda conn: crawling.same_document(conn, self._facts.target_code, own_id, sha256))
+
+    def stale(self, urls: Sequence[str], days: float) -> set[str]:
+        """Return those of the URLs whose article was read, by another job than this, more than `days` days ago."""
+        return self._ask(lambda conn: crawling.stale(
+            conn, self._facts.target_code, urls, days, self._attempt.claim.job_id))
+
+    def refreshed(self, article: Article, progress: Progress) -> None:
+        """Commit that a known article was read again, as it is now."""
+        self._commit(progress, articles=(self._row(article),))
+
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
         target = self._facts.target_code
@@ -101,17 +118,22 @@ class CrawlJournal:
                      "title": article.title, "source_page": article.source_page, "generation": self._generation}
             self._commit(progress, aliases=(alias,), read_after_all=again)
             return
-        row = {
-            "target_code": target, "site_code": self._facts.site_code, "url": article.url, "own_id": article.own_id,
-            "final_url": article.final_url, "title": article.title,
+        self._commit(progress, articles=(self._row(article),), read_after_all=again)
+
+    def _row(self, article: Article) -> dict[str, Any]:
+        return {
+            "target_code": self._facts.target_code, "site_code": self._facts.site_code, "url": article.url,
+            "own_id": article.own_id, "final_url": article.final_url, "title": article.title,
             "published_at": article.published_at.astimezone(UTC) if article.published_at else None,
             "text": article.text, "sha256": article.sha256, "source_page": article.source_page,
-            "external": article.external, "generation": self._generation, "job_id": self._attempt.claim.job_id}
-        self._commit(progress, articles=(row,), read_after_all=again)
+            # what is only marked as known has a title and a link, like what lies on other hosts
+            "external": article.external or article.marked,
+            "generation": self._generation, "job_id": self._attempt.claim.job_id}
 
     def _same_page(self, article: Article) -> Article:
         """Turn an article into another URL of one that an earlier crawl stored from the same final URL (W40)."""
-        if article.alias_of is not None or article.external or article.final_url == article.url:
+        if (article.alias_of is not None or article.external or article.marked
+                or article.final_url == article.url):
             return article
         there = self._ask(
             lambda conn: crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url))

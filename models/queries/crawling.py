@@ -79,6 +79,25 @@ def stored_from(conn: Connection, target_code: str, final_url: str, url: str) ->
     return found
 
 
+def same_document(conn: Connection, target_code: str, own_id: str, sha256: str) -> str | None:
+    """Return the URL of an article of the target with this id of the site's and this hash, None without one (W37)."""
+    found: str | None = conn.execute(select(articles.c.url).where(
+        articles.c.target_code == target_code, articles.c.own_id == own_id, articles.c.sha256 == sha256,
+        ~articles.c.external).limit(1)).scalar()
+    return found
+
+
+def stale(conn: Connection, target_code: str, urls: Sequence[str], days: float, job_id: str) -> set[str]:
+    """Return those of the URLs whose article was read more than `days` days ago, and not by this job (rule P2)."""
+    found: set[str] = set()
+    for part in _parts(urls):
+        found.update(conn.scalars(select(articles.c.url).where(
+            articles.c.target_code == target_code, articles.c.url.in_(part), ~articles.c.external,
+            articles.c.job_id.is_distinct_from(job_id),
+            seconds_from(articles.c.fetched_at, db_now()) >= days * 86_400.0)))
+    return found
+
+
 def stored_count(conn: Connection, target_code: str) -> int:
     """Return how many items are stored for the target."""
     return int(conn.execute(

@@ -151,7 +151,8 @@ def _insert(conn: Connection, table: Any) -> Any:
 def upsert_article(conn: Connection, row: dict[str, Any]) -> None:
     """Store an article once per target and canonical URL; storing it again (a repeated commit) changes nothing else.
 
-    An article that was stored again keeps the generation in which it was first seen.
+    Another job that has read it again notes what it is now, and when that was, if it is the same too (rule P2). An
+    article that was stored again keeps the generation in which it was first seen.
     """
     values = {name: value for name, value in row.items() if name != "fetched_age_sec"}
     statement = _insert(conn, articles).values(
@@ -161,7 +162,8 @@ def upsert_article(conn: Connection, row: dict[str, Any]) -> None:
     conn.execute(statement.on_conflict_do_update(
         index_elements=["target_code", "url"],
         set_={name: statement.excluded[name] for name in kept},
-        where=(articles.c.sha256 != statement.excluded.sha256) | (articles.c.external != statement.excluded.external),
+        where=(articles.c.sha256 != statement.excluded.sha256) | (articles.c.external != statement.excluded.external)
+        | articles.c.job_id.is_distinct_from(statement.excluded.job_id),
     ))
 
 

@@ -165,7 +165,8 @@ class Fetcher:
                 if cut:
                     break
                 raise TooLarge(f"more than {limit} bytes")
-        return bytes(body[:limit])
+        del body[limit:]
+        return bytes(body)
 
 
 class _Attempt:

@@ -99,14 +99,14 @@ def wait_asked(page: FetchedPage) -> float | None:
 def _seen(page: FetchedPage, has_expected: bool, sign: Sign = "response") -> Seen:
     return Seen(
         url=page.final_url, host=host_key(page.final_url), status=page.status, headers=page.headers,
-        cookies=page.cookies, body=page.text, location=page.location, has_expected=has_expected, sign=sign,
+        cookies=page.cookies, body=page.beginning, location=page.location, has_expected=has_expected, sign=sign,
     )
 
 
 def _object(verdict: Verdict, page: FetchedPage) -> NoReturn:
     evidence = Evidence(
         kind=verdict.kind, status=page.status or None, url=page.url, signs=verdict.signs, headers=dict(page.headers),
-        body=page.text[:_EVIDENCE_CHARS], hops=(*page.hops, page.final_url) if page.hops else (),
+        body=page.beginning[:_EVIDENCE_CHARS], hops=(*page.hops, page.final_url) if page.hops else (),
         retry_after_raw=page.headers.get("retry-after"),
     )
     raise HostCooldown(evidence, wait_asked(page))

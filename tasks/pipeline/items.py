@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from tasks.pipeline.adapters.base import Item
+from tasks.pipeline.adapters.base import ArticleParts, Item
 from tasks.pipeline.extract import hash_of
 from tasks.pipeline.place import article_kept, article_restored
 from tasks.pipeline.ports import Article, Gate, Journal
 from tasks.pipeline.reader import Reader, ReadItem, Unread
 from tasks.pipeline.target import CrawlResult, TargetSpec
 from tasks.pipeline.urls import canonical
+from tasks.pipeline.wishes import Wishes
 
 _HOME_PATHS = frozenset({"", "/", "/index.html", "/index.htm", "/index.shtml", "/index.jsp", "/index.php", "/index.aspx"})
 
@@ -20,8 +22,11 @@ _HOME_PATHS = frozenset({"", "/", "/index.html", "/index.htm", "/index.shtml", "
 class Items:
     """Handles each item of a walk once, however often it is met."""
 
-    def __init__(self, spec: TargetSpec, reader: Reader, journal: Journal, gate: Gate, result: CrawlResult) -> None:
+    def __init__(
+        self, spec: TargetSpec, reader: Reader, journal: Journal, gate: Gate, result: CrawlResult, wishes: Wishes
+    ) -> None:
         self._spec, self._reader, self._journal, self._gate = spec, reader, journal, gate
+        self._wishes = wishes
         self._result, self._progress = result, result.progress
         self._handled: set[str] = set()
         self._settled: set[str] = set()
@@ -29,6 +34,10 @@ class Items:
         self._stored_at: dict[str, str] = {}
         #: an article whose body is another's, until the next answer tells a copy from a block page
         self._held: Article | None = None
+        #: something was met that an earlier job has stored
+        self.met_known = False
+        #: no more items may be taken, though there are more
+        self.is_bound = False
 
     def document(self, urls: Collection[str]) -> dict[str, Any]:
         """Return the JSON-able form of what is done with of the items `urls` (see `tasks.pipeline.place`)."""
@@ -42,6 +51,12 @@ class Items:
         held = place.get("held")
         self._held = None if held is None else article_restored(held)
 
+    def first_met(self, items: Sequence[Item]) -> int | None:
+        """Return where the first item is that this walk has handled or that is known, pinned ones aside; None: nowhere."""
+        urls = [item.url for item in items]
+        met = self._handled.intersection(urls) | self._journal.known(urls)
+        return next((at for at, item in enumerate(items) if item.url in met and not item.pinned), None)
+
     def walk(self, items: Sequence[Item], source: str) -> bool:
         """Handle the items of a page; tells whether all of them lay behind the frontier (rule P2).
 
@@ -50,38 +65,70 @@ class Items:
         urls = [item.url for item in items]
         known, behind = self._journal.known(urls), self._journal.behind(urls)
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
-        self._progress.items_left = len({url for url in urls if url not in known and url not in self._handled
-                                         and self._reader.scope.covers(url)})
+        again = self._wishes.again(known - own - self._handled)
+        self._progress.items_left = len({item.url for item in items if self._is_read(item, known) or item.url in again}
+                                        - self._handled)
         for item in items:
-            is_done = item.url in self._handled
-            self._gate.stop_point(sends=not is_done and item.url not in known and self._reader.scope.covers(item.url))
+            is_done, is_new = item.url in self._handled, item.url not in known
+            self._gate.stop_point(sends=not is_done and (self._is_read(item, known) or item.url in again))
             if is_done:
                 continue
-            if item.url not in known:
+            if is_new and self._wishes.is_older(item):
+                self._settled.add(item.url)
+            elif is_new and self._wishes.is_full:
+                self.is_bound = True
+                break
+            elif is_new:
                 self._take(item, source)
             elif item.url not in own:
-                self._progress.items_known += 1
+                self._meet(item, source, is_stale=item.url in again)
             self._handled.add(item.url)
         self._release()
         counting = [item.url for item in items if not item.pinned and item.url not in self._settled]
         return bool(counting) and all(url in behind for url in counting)
 
-    def _take(self, item: Item, source: str) -> None:
-        if not self._reader.scope.covers(item.url):
-            self._store_external(item, source, item.url)
+    def _is_read(self, item: Item, known: Collection[str]) -> bool:
+        """Tell whether a request is made for an item."""
+        return (item.url not in known and item.parts is None and not self._wishes.marks
+                and not self._wishes.is_older(item) and self._reader.scope.covers(item.url))
+
+    def _meet(self, item: Item, source: str, *, is_stale: bool) -> None:
+        """Count a known item; if it is to be read again, its text as it is now is told to the journal."""
+        self._progress.items_known += 1
+        self.met_known = True
+        if not is_stale:
             return
-        self._progress.items_left = max(0, self._progress.items_left - 1)
+        try:
+            read = self._read(item, source)
+        except Unread as unread:
+            self._result.remark(f"item could not be read again: {item.url}: {unread.reason}")
+            return
+        if read.parts is not None and not read.is_twin:
+            self._journal.refreshed(self._article(item, source, read.parts, read), self._progress)
+
+    def _take(self, item: Item, source: str) -> None:
+        if self._wishes.marks:
+            self._store_title(item, source, "", marked=True)
+            return
+        if item.parts is not None:
+            self._release()
+            self._commit(self._article(item, source, item.parts, None))
+            return
+        if not self._reader.scope.covers(item.url):
+            self._store_title(item, source, item.url)
+            return
         try:
             read = self._read(item, source)
         except Unread as unread:
             self._fail(item, source, unread)
             return
         if read.parts is None:
-            self._store_external(item, source, read.page.location)
+            self._store_title(item, source, read.page.location)
         else:
             self._store(item, source, read)
 
     def _read(self, item: Item, source: str) -> ReadItem:
+        self._progress.items_left = max(0, self._progress.items_left - 1)
         if not self._reader.allowed(item.url):
             raise Unread("robots: disallowed", settled=True)
         try:
@@ -97,43 +144,60 @@ class Items:
         if unread.settled:
             self._settled.add(item.url)
         else:
+            # the next crawl tries it again, and must not find its place taken by an older one
+            self._wishes.took()
             self._result.lower("partial", f"item could not be read: {item.url}: {unread.reason}", step="items")
         self._journal.failed(item.url, item.title, source, unread.reason, self._progress)
 
-    def _store_external(self, item: Item, source: str, final_url: str) -> None:
+    def _store_title(self, item: Item, source: str, final_url: str, *, marked: bool = False) -> None:
+        """Store an item by title and link alone: it lies on another host, or is only marked as known."""
         self._progress.items_external += 1
+        self._wishes.took()
         self._journal.store(
-            Article(item.url, item.own_id, item.title, item.published_at, "", "", source, final_url, True, ""),
+            Article(item.url, item.own_id, item.title, item.published_at, "", "", source, final_url, not marked, "",
+                    marked=marked, facts=item.facts),
             self._progress,
         )
 
+    def _article(self, item: Item, source: str, parts: ArticleParts, read: ReadItem | None) -> Article:
+        """Return what is stored of an item; `read` None: the list gave it whole."""
+        return Article(
+            url=item.url, own_id=item.own_id, title=parts.title, published_at=parts.published_at, text=parts.text,
+            sha256=hash_of(parts.text), source_page=source,
+            final_url=item.url if read is None else canonical(read.page.final_url), external=False,
+            charset="" if read is None else read.page.charset, facts=parts.facts)
+
     def _store(self, item: Item, source: str, read: ReadItem) -> None:
         assert read.parts is not None
-        text, final_url = read.parts.text, canonical(read.page.final_url)
-        first = self._first_stored(item.url, final_url)
-        article = Article(
-            url=item.url, own_id=item.own_id, title=read.parts.title, published_at=read.parts.published_at,
-            text="" if first else text, sha256=hash_of(text), source_page=source, final_url=final_url, external=False,
-            charset=read.page.charset, alias_of=first,
-        )
+        article = self._article(item, source, read.parts, read)
+        first = self._first_stored(article)
+        if first is not None:
+            article = replace(article, text="", alias_of=first)
         if read.is_twin:
             self._held = article
             return
         self._release()
         self._commit(article)
 
-    def _first_stored(self, url: str, final_url: str) -> str | None:
-        """Return the article that lies where this item's redirect ended, if there is one (public report W40)."""
+    def _first_stored(self, article: Article) -> str | None:
+        """Return the article that this one is already: it lies where this item's redirect ended (public report W40),
+        or has its text and the site's own id of it (W37).
+        """
+        url, final_url = article.url, article.final_url
         if final_url in self._stored_at:
             return self._stored_at[final_url]
         if final_url != url and final_url in self._journal.known([final_url]):
             return final_url
-        return None
+        if article.own_id is None:
+            return None
+        same = self._journal.same_document(article.own_id, article.sha256)
+        return None if same == url else same
 
     def _commit(self, article: Article) -> None:
         self._stored_at.setdefault(article.final_url, article.url)
         if article.alias_of is None:
             self._progress.items_new += 1
+            self._wishes.took()
         else:
             self._progress.items_known += 1
         self._journal.store(article, self._progress)

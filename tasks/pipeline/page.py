@@ -8,6 +8,10 @@ from functools import cached_property
 
 from tasks.pipeline.charset import decode
 
+#: of a longer body, which is a sitemap or a file, the firewall's signs are looked for in the beginning alone
+_MOST_BYTES_JUDGED = 2_000_000
+_PACKED = b"\x1f\x8b"
+
 
 @dataclass(frozen=True)
 class FetchedPage:
@@ -48,6 +52,13 @@ class FetchedPage:
     def text(self) -> str:
         """The body as text."""
         return self.decoded[0]
+
+    @property
+    def beginning(self) -> str:
+        """The text as far as a firewall could speak in it: a packed file has none, and of a huge one it is the start."""
+        if self.body.startswith(_PACKED):
+            return ""
+        return self.text if len(self.body) <= _MOST_BYTES_JUDGED else decode(self.body[:100_000], self.content_type)[0]
 
     @property
     def charset(self) -> str:

@@ -2,18 +2,25 @@
 
 With an interval longer than `park_after` an attempt ends after each list page and each item. What the next one must
 know is more than the page: the items of the open page that are done with, the firewall's last word, and whether the
-outcome is lowered already. A place is JSON-able: {"walk", "opened", "handled", "settled", "held", "firewall"}.
+outcome is lowered already. A place is JSON-able: {"walk", "opened", "handled", "settled", "held", "firewall"},
+and "kept" if the adapter keeps something.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from tasks.pipeline.adapters.base import Item, ListPage
+from tasks.pipeline.adapters.base import ArticleParts, Item, ListPage
 from tasks.pipeline.ports import Article
+
+_LISTING = tuple(one.name for one in fields(ListPage) if one.name != "items")
+_ITEM = tuple(one.name for one in fields(Item))
+_PARTS = tuple(one.name for one in fields(ArticleParts))
+_MOMENTS = frozenset({"published_at", "changed_at"})
 
 
 @dataclass(frozen=True)
@@ -36,21 +43,22 @@ class OpenPage:
 
     def document(self) -> dict[str, Any]:
         """Return the JSON-able form."""
-        listing = self.listing
+        listing = {name: getattr(self.listing, name) for name in _LISTING}
         return {
             "page": self.page, "source": self.source, "moved": _rows(self.moved), "moved_from": self.moved_from,
-            "next_url": listing.next_url, "is_last": listing.is_last, "total": listing.total,
-            "pages_total": listing.pages_total, "is_window": listing.is_window, "frame": sorted(listing.frame),
-            "items": _rows(listing.items)}
+            "listing": listing | {"frame": sorted(self.listing.frame)}, "items": _rows(self.listing.items)}
 
     @classmethod
     def restored(cls, document: Mapping[str, Any]) -> OpenPage:
         """Return the page of which `document` is the form."""
-        listing = ListPage(
-            items=_items(document["items"]), next_url=document["next_url"], is_last=document["is_last"],
-            total=document["total"], pages_total=document["pages_total"], is_window=document["is_window"],
-            frame=frozenset(document["frame"]))
+        told = document["listing"]
+        listing = ListPage(items=_items(document["items"]), **(told | {"frame": frozenset(told["frame"])}))
         return cls(document["page"], document["source"], listing, _items(document["moved"]), document["moved_from"])
+
+
+def fingerprint(items: tuple[Item, ...]) -> str:
+    """Return what two list pages with the same items have in common, in whatever order."""
+    return hashlib.sha256("\n".join(sorted(item.url for item in items)).encode()).hexdigest()[:16]
 
 
 def article_kept(article: Article) -> dict[str, Any]:
@@ -74,14 +82,25 @@ def after_block(place: Mapping[str, Any]) -> dict[str, Any]:
     return {**place, "opened": None, "handled": handled, "held": None, "firewall": {}}
 
 
-def _rows(items: tuple[Item, ...]) -> list[list[Any]]:
-    return [[item.url, item.title, item.published_at.isoformat() if item.published_at else None, item.own_id,
-             item.pinned] for item in items]
+def _rows(items: tuple[Item, ...]) -> list[dict[str, Any]]:
+    return [{name: _plain(value) for name in _ITEM if (value := getattr(item, name))} for item in items]
 
 
-def _items(rows: list[list[Any]]) -> tuple[Item, ...]:
-    return tuple(Item(url=url, title=title, published_at=_moment(at), own_id=own_id, pinned=pinned)
-                 for url, title, at, own_id, pinned in rows)
+def _plain(value: Any) -> Any:
+    if isinstance(value, ArticleParts):
+        return {name: _plain(getattr(value, name)) for name in _PARTS}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _items(rows: list[dict[str, Any]]) -> tuple[Item, ...]:
+    return tuple(Item(**_with_moments(row)) for row in rows)
+
+
+def _with_moments(row: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {name: _moment(value) if name in _MOMENTS else value for name, value in row.items()}
+    if found.get("parts"):
+        found["parts"] = ArticleParts(**_with_moments(found["parts"]))
+    return found
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -65,6 +65,8 @@ class Article:
 
     `external`: on a host outside the group, title and link alone. `alias_of`: the canonical URL of an article that
     this item's redirect ends at as well; it is known from now on, its body is stored there (text is empty here).
+    `marked`: known because it was listed at a first crawl, title and link alone. `facts` is what else its site says of
+    it, JSON-able (see `ArticleParts`).
     """
 
     url: str
@@ -78,6 +80,8 @@ class Article:
     external: bool
     charset: str
     alias_of: str | None = None
+    marked: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,22 @@ class Journal(Protocol):
         """Return those that lie behind the frontier: stored by a crawl that ended complete (rule P2)."""
 
     def count(self) -> int:
-        """Return how many items are stored for the target; only asked when its first list page is empty."""
+        """Return how many items are stored for the target; asked when its first list page is empty, or once a walk."""
+
+    def is_first(self) -> bool:
+        """Tell whether no crawl of the target has ended complete so far (rule P2: `max_items`, `mark_known`)."""
+
+    def same_document(self, own_id: str, sha256: str) -> str | None:
+        """Return the canonical URL of an article of this target that has the site's own id `own_id` and this hash.
+
+        None without one: neither the id nor the text alone makes two URLs one article (rule P2, public report W37).
+        """
+
+    def stale(self, urls: Sequence[str], days: float) -> set[str]:
+        """Return those of the known URLs whose body was last read more than `days` days ago; none of external items."""
+
+    def refreshed(self, article: Article, progress: Progress) -> None:
+        """Commit that a known article was read again: its hash tells whether it changed."""
 
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article with the progress and the buffered request rows."""

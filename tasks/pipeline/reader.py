@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from config.errors import PermanentJobError
-from tasks.pipeline.adapters.base import Adapter, ArticleParts, Item, ListPage, WrongShape
+from tasks.pipeline.adapters.base import (
+    Adapter,
+    ArticleParts,
+    CutOff,
+    Item,
+    Keeping,
+    ListPage,
+    NoSuchList,
+    WrongShape,
+)
 from tasks.pipeline.extract import normalise
 from tasks.pipeline.fetcher import Fetcher, FetchFailed
 from tasks.pipeline.firewall import Firewall
@@ -63,16 +73,50 @@ class Reader:
         self.robots = Robots(fetcher, journal, gate, spec, self.firewall)
         #: bytes received, over all pages and tries
         self.received = 0
+        #: the list page of which only a part was walked so far
+        self._unfinished: FetchedPage | None = None
+
+    def list_page(self, url: str, kept: Mapping[str, Any] | None = None) -> tuple[FetchedPage, ListPage]:
+        """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it.
+
+        The next part of the file that was read last is not fetched again.
+        """
+        begun, self._unfinished = self._unfinished, None
+        if begun is not None and begun.url == url:
+            page, (rest, trouble) = begun, self._parsed(lambda: self._listing(begun, kept))
+            if rest is None:
+                raise Unread(trouble)
+            listing = rest
+        else:
+            self.admit(url)
+            page, listing = _tries(lambda: self._list_once(url, lambda page: self._listing(page, kept),
+                                                           lambda listing: bool(listing.items) or listing.goes_on))
+        self._unfinished = page if listing.has_rest else None
+        return page, listing
+
+    def learned(self, url: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what an adapter that prepares keeps behind the page at `url`; raises as `list_page` does."""
+        adapter = self._adapter
+        assert isinstance(adapter, Keeping)
+        self.admit(url)
+        if urlsplit(url).path == "/robots.txt":
+            return adapter.learn(self.robots.page(url), self._options, kept)
+        return _tries(lambda: self._list_once(
+            url, lambda page: adapter.learn(page, self._options, kept), lambda _learned: True))[1]
 
     def admit(self, url: str) -> None:
-        """Ask robots.txt about a list page; raises PermanentJobError if it forbids it, Unread if it does not answer."""
+        """Ask robots.txt about a list page; raises PermanentJobError if it forbids it, Unread if it does not answer, or
+        if the page lies where the crawl may not go.
+        """
+        if not self.scope.covers(url):
+            raise Unread(f"{host_key(url)} lies outside of the group and of the target's allowed hosts")
         if not _tries(lambda: self.allowed(url)):
             raise PermanentJobError(f"robots.txt of {host_key(url)} disallows the list page {url}")
 
-    def list_page(self, url: str) -> tuple[FetchedPage, ListPage]:
-        """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it."""
-        self.admit(url)
-        return _tries(lambda: self._list_once(url))
+    def _listing(self, page: FetchedPage, kept: Mapping[str, Any] | None) -> ListPage:
+        if isinstance(self._adapter, Keeping):
+            return self._adapter.read_list(page, self._options, kept or {})
+        return self._adapter.parse_list(page, self._options)
 
     def allowed(self, url: str) -> bool:
         """Tell whether robots.txt allows a URL; raises Unread if its host does not answer at all."""
@@ -85,25 +129,33 @@ class Reader:
         """Return an article, fetched and parsed; raises Unread."""
         return _tries(lambda: self._item_once(item))
 
-    def _list_once(self, url: str) -> tuple[FetchedPage, ListPage]:
-        page = self._fetch(url)
+    def _list_once(
+        self, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool]
+    ) -> tuple[FetchedPage, T]:
+        page = self._fetch(url, getattr(self._adapter, "max_list_bytes", None))
         if page.stopped:
             raise Unread(f"redirects to {page.location} ({page.stopped})", status=page.status)
-        listing, trouble = None, ""
-        if page.is_success:
-            try:
-                listing = self._adapter.parse_list(page, self._options)
-            except WrongShape as error:
-                trouble = f"wrong shape: {error}"
-            except Exception as error:
-                trouble = _stumbled(error)
-        verdict = self.firewall.judge(page, has_expected=listing is not None and bool(listing.items))
+        listing, trouble = self._parsed(lambda: parse(page)) if page.is_success else (None, "")
+        verdict = self.firewall.judge(page, has_expected=listing is not None and has_expected(listing))
         if verdict is None and listing is not None and not page.body.strip():
             listing, trouble = None, "wrong shape: an empty body"
         if verdict is None and listing is not None:
             return page, listing
         trouble = trouble or f"status {page.status}"
         raise Unread(trouble, again=_may_pass(page.status) or verdict is not None, status=page.status)
+
+    def _parsed(self, parse: Callable[[], T]) -> tuple[T | None, str]:
+        """Return what an adapter makes of a page, or None and why it makes nothing of it."""
+        try:
+            return parse(), ""
+        except NoSuchList as error:
+            raise PermanentJobError(f"{self._spec.target_code}: {error}") from error
+        except CutOff as error:
+            return None, f"cut off: {error}"
+        except WrongShape as error:
+            return None, f"wrong shape: {error}"
+        except Exception as error:
+            return None, _stumbled(error)
 
     def _item_once(self, item: Item) -> ReadItem:
         page = self._fetch(item.url)
@@ -132,17 +184,15 @@ class Reader:
             return None, ""
         if page.body and not page.is_markup and "json" not in page.content_type:
             return None, f"not a page but {page.content_type or 'something without a type'}"
-        try:
-            parts = self._adapter.parse_article(page, item, self._options)
-        except WrongShape as error:
-            return None, f"wrong shape: {error}"
-        except Exception as error:
-            return None, _stumbled(error)
+        parts, trouble = self._parsed(lambda: self._adapter.parse_article(page, item, self._options))
+        if parts is None:
+            return None, trouble
         return (parts, "") if normalise(parts.text) else (None, "no readable text")
 
-    def _fetch(self, url: str) -> FetchedPage:
+    def _fetch(self, url: str, max_bytes: int | None = None) -> FetchedPage:
         try:
-            page = self._fetcher.fetch(url, scope=self.scope, headers=self._spec.headers, inspect=self._inspect)
+            page = self._fetcher.fetch(url, scope=self.scope, headers=self._spec.headers, max_bytes=max_bytes,
+                                       inspect=self._inspect)
         except FetchFailed as error:
             self.firewall.judge_failure(error)
             raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error

@@ -38,6 +38,7 @@ class Robots:
         self._scope, self._again_sec = spec.scope, spec.robots_retry_sec
         self._agent = product_token(spec.user_agent)
         self._rules: dict[str, Any] = {}
+        self._copies: dict[str, RobotsCopy] = {}
         #: host → what was decided and why, for the crawl's record
         self.decisions: dict[str, str] = {}
         #: told directly before a host is asked, which may have to wait for the group's turn
@@ -55,6 +56,11 @@ class Robots:
         rules = self._rules[host]
         return True if rules is None else bool(rules.can_fetch(url, self._agent))
 
+    def page(self, url: str) -> FetchedPage:
+        """Return the robots.txt of a host whose rules are known as the page that it was, without asking again."""
+        copy = self._copies[host_key(url)]
+        return FetchedPage(url, url, copy.status, {"content-type": "text/plain; charset=utf-8"}, copy.text.encode())
+
     def _learn(self, host: str, url: str) -> None:
         copy = self._journal.robots(host)
         if copy is None or not 0 <= copy.age_sec < self._holds_sec(copy):
@@ -66,6 +72,7 @@ class Robots:
             raise Parked("robots_unreachable", self._holds_sec(copy) - copy.age_sec,
                          f"robots.txt of {host}: {copy.text}")
         self.decisions[host] = f"{copy.status} {copy.decision}"
+        self._copies[host] = copy
         rules = Protego.parse(copy.text) if copy.decision == "rules" else None
         self._rules[host] = rules
         if rules is not None and (delay := _delay_of(rules, self._agent)) > 0:

@@ -51,8 +51,9 @@ class TargetSpec:
 class StartPoint:
     """Where a walk begins: behind page `after_page` (0: from the beginning), with that checkpoint's adapter state.
 
-    `force` walks every page, whatever the frontier says (rule J11). `place` is where an earlier attempt was parked, if
-    it was (see `tasks.pipeline.place`). `counts` are the job's totals as they stood there: the journal's business.
+    `force` walks every page, whatever the frontier says; `refetch` reads known bodies too (rule J11). `place` is where
+    an earlier attempt was parked, if it was (see `tasks.pipeline.place`). `counts` are the job's totals as they stood
+    there: the journal's business.
     """
 
     after_page: int = 0
@@ -60,6 +61,7 @@ class StartPoint:
     force: bool = False
     place: Mapping[str, Any] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    refetch: bool = False
 
 
 @dataclass
@@ -82,6 +84,10 @@ class CrawlResult:
             self.troubles.setdefault(step, reason)
         if outcome == "partial" or self.outcome == "complete":
             self.outcome = outcome
+        self.remark(reason)
+
+    def remark(self, reason: str) -> None:
+        """Note something about the crawl that lowers nothing."""
         if reason not in self.reasons and len(self.reasons) < _MOST_REASONS:
             self.reasons.append(reason)
 

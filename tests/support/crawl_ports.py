@@ -95,6 +95,9 @@ class MemoryJournal(Journal):
     #: where the walk stopped last, as JSON keeps it; what earlier attempts of the job have stored
     place: dict[str, Any] | None = None
     stored: set[str] = field(default_factory=set)
+    #: how long ago an article was read, and what was read again
+    age_days: dict[str, float] = field(default_factory=dict)
+    reread: dict[str, Article] = field(default_factory=dict)
 
     def own(self, urls: Sequence[str]) -> set[str]:
         return self.stored & set(urls)
@@ -107,6 +110,20 @@ class MemoryJournal(Journal):
 
     def count(self) -> int:
         return len(self.articles)
+
+    def is_first(self) -> bool:
+        return not self.frontier
+
+    def same_document(self, own_id: str, sha256: str) -> str | None:
+        same = (url for url, article in self.articles.items()
+                if article.alias_of is None and (article.own_id, article.sha256) == (own_id, sha256))
+        return next(same, None)
+
+    def stale(self, urls: Sequence[str], days: float) -> set[str]:
+        return {url for url in urls if self.age_days.get(url, -1.0) >= days}
+
+    def refreshed(self, article: Article, progress: Progress) -> None:
+        self.reread[article.url], self.last = article, deepcopy(progress)
 
     def store(self, article: Article, progress: Progress) -> None:
         assert article.url not in self.articles, f"stored twice: {article.url}"
@@ -155,6 +172,13 @@ def target(base_url: str, *, more: dict[str, Any] | None = None, **options: Any)
     chosen = {name: value for name, value in (LIST_OPTIONS | options).items() if value is not None}
     fields: dict[str, Any] = {"adapter": "list", "user_agent": USER_AGENT} | (more or {})
     return TargetSpec(target_code="notices", site_code="town", base_url=base_url, options=chosen, **fields)
+
+
+def gkmlpt_target(host: Any, path: str = "", *, more: dict[str, Any] | None = None, **options: Any) -> TargetSpec:
+    """A target of a simulated gkmlpt site (see `tests.support.gkmlpt_site`) below a path of its host, 5 rows a page."""
+    chosen = {"column": 5001, "page_size": 5, "window": 10} | options
+    return TargetSpec(target_code="gk", site_code="gk", base_url=f"{host.base_url}{path}", adapter="gkmlpt",
+                      options=chosen, **({"user_agent": USER_AGENT} | (more or {})))
 
 
 def walk(

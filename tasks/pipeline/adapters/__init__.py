@@ -10,7 +10,7 @@ from tasks.pipeline.adapters.base import Adapter
 GROUP = "ratelane.adapters"
 
 #: name → module that holds the adapter as ``ADAPTER``; imported when it is asked for
-_BUILT_IN = {"list": "tasks.pipeline.adapters.list"}
+_BUILT_IN = {name: f"tasks.pipeline.adapters.{name}" for name in ("feed", "gkmlpt", "list", "sitemap")}
 
 
 def find(name: str) -> Adapter:

@@ -6,28 +6,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from tasks.pipeline.adapters.base import ArticleParts, Item, ListPage, WrongShape
-from tasks.pipeline.extract import article_text, normalise, parse_date
+from tasks.pipeline.adapters.base import ArticleParts, CommonOptions, Item, ListPage, WrongShape
+from tasks.pipeline.adapters.webpage import article_of, document_of
+from tasks.pipeline.extract import normalise, parse_date
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.selectors import Document, Selector, compiled, text_of
 from tasks.pipeline.urls import canonical
 
 _DIGITS = re.compile(r"\d[\d,]*")
-_META_DATES = ("PubDate", "pubdate", "publishdate", "article:published_time", "og:published_time")
-_META_TITLES = ("ArticleTitle", "og:title")
 
 
-class ListOptions(BaseModel):
+class ListOptions(CommonOptions):
     """How a site's lists and articles are read.
 
     `list_url` may hold ``{page}``: its number is `first_page` on the first page and one more on each further one;
     `first_url` is the first page's address where that differs. Selectors inside `item`: `link`, `title`, `date`,
     `pinned` (it matches on pinned rows). Selectors of the list page: `next`, `total`; of the article: `content`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     list_url: str = Field(min_length=1)
     item: str = Field(min_length=1)
@@ -40,7 +37,6 @@ class ListOptions(BaseModel):
     next: str | None = None
     pinned: str | None = None
     total: str | None = None
-    max_pages: int | None = Field(default=None, ge=1)
 
     @field_validator("item", "link", "title", "date", "content", "next", "pinned", "total")
     @classmethod
@@ -68,7 +64,7 @@ class ListAdapter:
 
     def parse_list(self, page: FetchedPage, options: ListOptions) -> ListPage:
         """Return the rows of a list page; raises WrongShape if it is no HTML, or if none of its rows has a link."""
-        document = _document(page)
+        document = document_of(page)
         nodes = [node for node in compiled(options.item).nodes(document.root) if hasattr(node, "iter")]
         rows = [_item(node, options, document.base, page.charset) for node in nodes]
         if rows and not any(rows):
@@ -82,24 +78,10 @@ class ListAdapter:
 
     def parse_article(self, page: FetchedPage, item: Item, options: ListOptions) -> ArticleParts:
         """Return title, time and text; the extraction library finds the text that no selector does."""
-        document = _document(page)
-        chosen = compiled(options.content).value(document.root) if options.content else None
-        text = chosen or article_text(page.text)
-        return ArticleParts(
-            title=item.title or _page_title(document.root),
-            published_at=item.published_at or parse_date(_meta(document.root, _META_DATES)),
-            text=text,
-            found=bool(chosen) if options.content else None,
-        )
+        return article_of(page, item, options.content)
 
 
 ADAPTER = ListAdapter()
-
-
-def _document(page: FetchedPage) -> Document:
-    if not page.is_markup:
-        raise WrongShape(f"not an HTML page but {page.content_type or 'something without a type'}")
-    return Document(page.text, page.final_url)
 
 
 def _item(node: Any, options: ListOptions, base: str, charset: str) -> Item | None:
@@ -161,17 +143,3 @@ def _frame(root: Any, items: list[Any]) -> frozenset[str]:
 def _number(text: str | None) -> int | None:
     found = _DIGITS.search(text or "")
     return None if found is None else int(found.group().replace(",", ""))
-
-
-def _meta(root: Any, names: tuple[str, ...]) -> str | None:
-    for name in names:
-        for element in root.iterfind(".//meta"):
-            if name.lower() in ((element.get("name") or "").lower(), (element.get("property") or "").lower()):
-                return str(element.get("content") or "")
-    return None
-
-
-def _page_title(root: Any) -> str:
-    heading = root.find(".//h1")
-    named = _meta(root, _META_TITLES) or (text_of(heading) if heading is not None else "")
-    return normalise(named or (root.findtext(".//title") or ""))

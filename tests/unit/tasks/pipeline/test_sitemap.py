@@ -1,0 +1,204 @@
+"""The adapter for sitemaps: files in parts, indexes, packed ones, and what is left unread (rules P1, P4, W06)."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from config.errors import Cancelled
+from tasks.pipeline import StartPoint, sitemaps
+from tasks.pipeline.adapters import sitemap
+from tasks.pipeline.adapters.base import CutOff, WrongShape
+from tasks.pipeline.sitemaps import read_part
+from tests.support.crawl_ports import MemoryGate, MemoryJournal, Site, paged_site, target, walk, walk_parked
+from tests.support.misbehave import article_html, page
+
+_NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def urlset(base: str, *numbers: int, lastmod: str = "2026-11-30") -> str:
+    """A sitemap of these articles."""
+    rows = "".join(f"<url><loc>{base}/a/{number}</loc><lastmod>{lastmod}</lastmod></url>" for number in numbers)
+    return f'<?xml version="1.0" encoding="UTF-8"?><urlset {_NS}>{rows}</urlset>'
+
+
+def index(*files: str) -> str:
+    """An index of sitemaps, each given as address or address and date."""
+    rows = "".join(f"<sitemap><loc>{one.partition(' ')[0]}</loc><lastmod>{one.partition(' ')[2]}</lastmod></sitemap>" for one in files)
+    return f"<sitemapindex {_NS}>{rows}</sitemapindex>"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setattr(sitemap, "AT_ONCE", 3)
+    with paged_site() as running:
+        for number in range(1, 30):
+            running.routes[f"/a/{number}"] = page(article_html(f"/a/{number}"))
+        yield running
+
+
+def spec(site: Site, **options: Any) -> Any:
+    """A target with the adapter."""
+    return target(site.url, more={"adapter": "sitemap"}, list_url=None, item=None, link=None, date=None,
+                  **({"content": ".content"} | options))
+
+
+def xml(text: str | bytes) -> Any:
+    """Answer with a sitemap."""
+    return page(text, charset=None if isinstance(text, bytes) else "utf-8", content_type="application/xml")
+
+
+def test_robots_txt_names_the_sitemaps_and_is_asked_once(site: Site) -> None:
+    site.routes["/robots.txt"] = page(f"User-agent: *\nDisallow: /b/\nSitemap: {site.url}/one.xml\nsitemap:/two.xml # x\n", content_type="text/plain")
+    site.routes |= {"/one.xml": xml(urlset(site.url, 1, 2)), "/two.xml": xml(urlset(site.url, 3))}
+    journal = MemoryJournal()
+    result = walk(spec(site), journal)
+    assert (result.outcome, set(journal.articles)) == ("complete", site.urls(1, 2, 3))
+    assert site.paths == ["/one.xml", "/a/1", "/a/2", "/two.xml", "/a/3"]
+    assert site.count("/robots.txt") == 1
+
+
+def test_without_such_lines_the_usual_place_is_asked(site: Site) -> None:
+    site.routes["/sitemap.xml"] = xml(urlset(site.url, 1))
+    journal = MemoryJournal()
+    assert walk(spec(site), journal).outcome == "complete"
+    assert set(journal.articles) == site.urls(1)
+
+
+def test_a_file_is_walked_in_parts_with_checkpoints_and_fetched_once(site: Site) -> None:
+    site.routes["/s.xml"] = xml(urlset(site.url, *range(1, 9)))
+    journal = MemoryJournal()
+    result = walk(spec(site, sitemaps=["/s.xml"]), journal)
+    assert (result.outcome, result.pages, len(journal.articles)) == ("complete", 3, 8)
+    assert [number for number, _ in journal.pages] == [1, 2, 3]
+    assert site.count("/s.xml") == 1
+
+
+def test_w06_a_crawl_that_was_stopped_fetches_the_sitemap_again_and_no_stored_article(site: Site) -> None:
+    site.routes["/s.xml"] = xml(urlset(site.url, *range(1, 9)))
+    journal = MemoryJournal()
+
+    def stop() -> None:
+        if len(journal.articles) == 4:
+            raise Cancelled()
+
+    with pytest.raises(Cancelled):
+        walk(spec(site, sitemaps=["/s.xml"]), journal, MemoryGate(stop=stop))
+    number, state = journal.pages[-1]
+    for start in (StartPoint(number, state), StartPoint()):
+        journal.stored = set(journal.articles)
+        result = walk(spec(site, sitemaps=["/s.xml"]), journal, start=start)
+        assert (result.outcome, set(journal.articles)) == ("complete", site.urls(*range(1, 9)))
+    assert [site.count(f"/a/{number}") for number in range(1, 9)] == [1] * 8
+    assert site.count("/s.xml") == 3
+
+
+def test_a_crawl_that_parks_at_every_item_comes_to_its_end(site: Site) -> None:
+    site.routes["/i.xml"] = xml(index("/s.xml"))
+    site.routes["/s.xml"] = xml(urlset(site.url, *range(1, 6)))
+    journal = MemoryJournal()
+    result, _attempts = walk_parked(spec(site, sitemaps=["/i.xml"]), journal)
+    assert (result.outcome, set(journal.articles)) == ("complete", site.urls(*range(1, 6)))
+    assert (site.count("/i.xml"), site.count("/s.xml")) == (1, 2)
+
+
+def test_indexes_of_indexes_are_followed_newest_file_first_and_each_file_once(site: Site) -> None:
+    site.routes |= {
+        "/i.xml": xml(index("/old.xml 2020-01-01", "/new.xml.gz 2026-11-30", "/j.xml 2025-01-01")),
+        "/j.xml": xml(index("/i.xml", "/old.xml", "/deep.xml")),
+        "/old.xml": xml(urlset(site.url, 1)), "/deep.xml": xml(urlset(site.url, 3)),
+        "/new.xml.gz": xml(gzip.compress(urlset(site.url, 2).encode()))}
+    journal = MemoryJournal()
+    assert walk(spec(site, sitemaps=["/i.xml"]), journal).outcome == "complete"
+    assert [path for path in site.paths if "xml" in path] == ["/i.xml", "/new.xml.gz", "/j.xml", "/deep.xml", "/old.xml"]
+    assert set(journal.articles) == site.urls(1, 2, 3)
+
+
+def test_a_file_that_stays_unread_is_passed_by_and_makes_the_crawl_partial(site: Site) -> None:
+    site.routes |= {"/i.xml": xml(index("/gone.xml", "/half.xml", "/s.xml")), "/s.xml": xml(urlset(site.url, 1)),
+                    "/half.xml": xml(urlset(site.url, 2)[:-12])}
+    journal = MemoryJournal()
+    result = walk(spec(site, sitemaps=["/i.xml"]), journal)
+    assert (result.outcome, set(journal.articles)) == ("partial", site.urls(1))
+    assert [reason.partition(": ")[2][:10] for reason in result.reasons] == ["status 404", "cut off: t"]
+
+
+def test_indexes_that_never_end_do(site: Site) -> None:
+    for number in range(9):
+        site.routes[f"/i{number}.xml"] = xml(index(f"/i{number + 1}.xml"))
+    result = walk(spec(site, sitemaps=["/i0.xml"], max_depth=2), MemoryJournal())
+    assert (result.outcome, [path for path in site.paths if "3" in path]) == ("partial", [])
+    assert "more than 2 deep" in result.reasons[0]
+
+
+def test_known_addresses_end_no_crawl_because_there_is_no_order(site: Site) -> None:
+    site.routes["/s.xml"] = xml(urlset(site.url, *range(1, 9)))
+    journal = MemoryJournal()
+    walk(spec(site, sitemaps=["/s.xml"]), journal)
+    journal.frontier = set(journal.articles)
+    site.routes["/s.xml"] = xml(urlset(site.url, *range(1, 10)))
+    result = walk(spec(site, sitemaps=["/s.xml"]), journal)
+    assert (result.progress.items_new, result.reached_frontier) == (1, False)
+
+
+def test_two_files_with_the_same_addresses_end_no_crawl(site: Site) -> None:
+    site.routes |= {"/a.xml": xml(urlset(site.url, 1)), "/b.xml": xml(urlset(site.url, 1)), "/c.xml": xml(urlset(site.url, 2))}
+    journal = MemoryJournal()
+    walk(spec(site, sitemaps=["/a.xml", "/b.xml", "/c.xml"]), journal)
+    assert set(journal.articles) == site.urls(1, 2)
+
+
+def test_only_included_paths_are_articles_and_lastmod_counts_for_since(site: Site) -> None:
+    text = urlset(site.url, 1, 2).replace("</urlset>", f"<url><loc>{site.url}/about</loc></url></urlset>")
+    site.routes |= {"/i.xml": xml(index("/s.xml", "/old.xml 2020-01-01")), "/s.xml": xml(text.replace("2026-11-30", "2019-01-01", 1))}
+    journal = MemoryJournal()
+    walk(spec(site, sitemaps=["/i.xml"], include=["/a/*"], exclude=["/a/3*"], since="2026-01-01"), journal)
+    assert set(journal.articles) == site.urls(2)
+    assert site.count("/old.xml") == 0
+
+
+def test_news_titles_and_dates_and_lines_of_addresses_are_read() -> None:
+    news = (f'<urlset {_NS} xmlns:news="http://www.google.com/schemas/sitemap-news/0.9" xmlns:image="http://i.example"><url>'
+            "<image:image><image:loc>http://a.cn/i.png</image:loc></image:image><loc> http://a.cn/1 </loc><news:news>"
+            "<news:publication_date>2026-11-30T08:00:00+08:00</news:publication_date><news:title>标题</news:title></news:news></url></urlset>")
+    (entry,) = read_part(b"\xef\xbb\xbf\n" + news.encode(), 0, 9).entries
+    assert (entry.url, entry.title, str(entry.published_at)) == ("http://a.cn/1", "标题", "2026-11-30 08:00:00+08:00")
+    lines = read_part(b"http://a.cn/1\n\nhttp://a.cn/2\nhttps://a.cn/3\n", 1, 1)
+    assert ([entry.url for entry in lines.entries], lines.has_rest) == (["http://a.cn/2"], True)
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"<html><body/></html>", b"<urlset><url></urlset>", b"\x1f\x8bxx", b"<rss/>"])
+def test_what_is_no_sitemap_is_of_the_wrong_shape(body: bytes) -> None:
+    with pytest.raises(WrongShape) as told:
+        read_part(body, 0, 9)
+    assert not isinstance(told.value, CutOff)
+
+
+def test_halves_of_files_are_cut_off() -> None:
+    whole = urlset("http://a.cn", *range(1, 2000)).encode()
+    for body in (whole[:-3], whole[: len(whole) // 2], gzip.compress(whole)[:-20]):
+        with pytest.raises(CutOff):
+            read_part(body, 0, 5_000)
+
+
+def test_w89_a_file_that_unpacks_to_too_much_is_refused_without_being_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "MOST_BYTES", 8_000_000)
+    bomb = gzip.compress(f"<urlset {_NS}>".encode() + b" " * 200_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(WrongShape, match="8000000 bytes when unpacked"):
+            read_part(bomb, 0, 9)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_entities_are_not_resolved(tmp_path: Any) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("http://a.cn/secret")
+    body = f'<!DOCTYPE urlset [<!ENTITY x SYSTEM "file://{secret}">]><urlset {_NS}><url><loc>&x;</loc></url></urlset>'
+    assert "secret" not in str(read_part(body.encode(), 0, 9).entries)
