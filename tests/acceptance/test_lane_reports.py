@@ -22,7 +22,7 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120)]
 
 
 def test_w15_five_names_of_one_address_share_one_delay(store: Store, workers: Workers) -> None:
