@@ -134,7 +134,6 @@ def test_j1_a_submit_needs_no_lock_that_others_hold(bench: Bench) -> None:
 
 
 def test_j1_a_lane_of_its_own_needs_no_target(bench: Bench) -> None:
-    seed(bench.db, {"_export": {}})
     made = bench.ledger.submit(None, NewJob(kind="export", group="_export"))
     claim = bench.claim()
     assert (claim.job_id, claim.group, claim.kind, claim.target_code) == (made.job_id, "_export", "export", None)

@@ -17,7 +17,7 @@ from models.ledger import no_clock
 from models.operations import notices, operations
 from models.requests import requests, robots_copies
 from models.sites import interval_history
-from models.workers import counters, workers
+from models.workers import marks, workers
 from tests.support.ledger import SMALL, START, Bench, seed
 
 DAY = 86_400.0
@@ -168,5 +168,5 @@ def test_counters_of_moments_are_no_history(bench: Bench) -> None:
     bench.ledger.take_turn("prune", 3600)
     bench.clock.advance(1000 * DAY)
     bench.ledger.prune()
-    assert [row["name"] for row in bench.rows(counters)] == ["at:prune"]
+    assert [row["name"] for row in bench.rows(marks)] == ["turn:prune"]
     assert Bench(bench.db, clock=no_clock).count("repairs") == 0

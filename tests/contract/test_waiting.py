@@ -92,7 +92,7 @@ def test_a_pause_of_all_lanes_and_a_target_that_is_gone_are_told(bench: Bench) -
 
 
 def test_a_lane_that_nobody_made_is_served_by_no_worker(bench: Bench) -> None:
-    job_id = bench.submit(None, group="_export", kind="export").job_id
+    job_id = bench.submit(None, group="_nowhere", kind="export").job_id
     assert codes(bench, job_id) == ["no_worker"]
 
 

@@ -49,7 +49,6 @@ class WhyMachine(LedgerMachine):
     def begin(self) -> None:
         super().begin()
         with self.bench.db.write() as conn:
-            conn.execute(insert(fleet).values(id=1))
             for name, (slots, lanes) in CREW.items():
                 conn.execute(insert(workers).values(
                     boot_id=f"boot-{name}", name=name, host="h", pid=1, pool="threads", concurrency=slots, lanes=lanes,
