@@ -11,7 +11,7 @@ and further tries, it ends, so that every attempt gets further.
 from __future__ import annotations
 
 from config import clock
-from config.errors import Cancelled, JobDeadlineExceeded, Parked
+from config.errors import Parked
 from config.probes import probe
 from config.settings import Settings
 from models.attempt import Attempt
@@ -33,7 +33,6 @@ class CrawlGate:
         self._attempt, self._guard, self._settings = attempt, guard, settings
         self._interval, self._delay = interval_sec, started.crawl_delay_sec
         self._job, self._number = started.claim.job_id, started.claim.attempt
-        self._running = clock.Stopwatch()
         #: numbered within the attempt, so that a repeated commit logs none of them twice
         self.records: list[tuple[int, RequestRecord]] = []
         self._count = 0
@@ -53,11 +52,11 @@ class CrawlGate:
     def before_request(self, host: str) -> float:
         """Wait for the group's turn, however long it takes; returns the gap that was required, in seconds."""
         probe("waiting", self._job, self._number)
-        self._watch(at_most_old=LOOK_EVERY_SEC)
+        self._guard.heed(at_most_old=LOOK_EVERY_SEC)
         while (left := self._left()) > 0:
             self._stay_busy(left)
             clock.pause(min(left, LOOK_EVERY_SEC / 2))
-            self._watch(at_most_old=LOOK_EVERY_SEC)
+            self._guard.heed(at_most_old=LOOK_EVERY_SEC)
         probe("before_guard", self._job, self._number)
         self._await_lease()
         return self._gap()
@@ -66,11 +65,11 @@ class CrawlGate:
         """Wait until the whole time limit of a request fits into the lease: the heartbeat renews it."""
         limit = self._settings.request_timeout_sec
         self._stay_busy(0.0)
-        self._watch(at_most_old=LOOK_EVERY_SEC)
+        self._guard.heed(at_most_old=LOOK_EVERY_SEC)
         while not self._guard.fits(limit):
             clock.pause(0.05)
             self._stay_busy(0.0)
-            self._watch(at_most_old=0.05)
+            self._guard.heed(at_most_old=0.05)
 
     def _stay_busy(self, wait_sec: float) -> None:
         """Write how long the body may be silent if the row does not say so: without it the lease is lost (rule J6)."""
@@ -114,7 +113,7 @@ class CrawlGate:
 
     def stop_point(self, *, sends: bool = True) -> None:
         """Raise if somebody asked the attempt to stop, or if a request comes next and is due too late to wait for."""
-        self._watch(at_most_old=LOOK_EVERY_SEC)
+        self._guard.heed(at_most_old=LOOK_EVERY_SEC)
         left = self._left()
         if sends and left > self._settings.park_after_sec:
             raise Parked("parked", delay_sec=left, detail=f"the next request is due in {left:.0f} s")
@@ -131,17 +130,3 @@ class CrawlGate:
         """Return how long the group still has to wait before its next request, in seconds."""
         due = self._not_before if self._last_end is None else max(self._not_before, self._last_end + self._gap())
         return due - clock.monotonic()
-
-    def _watch(self, *, at_most_old: float) -> None:
-        pulse = self._guard.look(at_most_old=at_most_old)
-        if pulse is None:
-            return
-        if pulse.stop_requested:
-            raise Cancelled()
-        if pulse.park_requested:
-            raise Parked("soft_stop", detail="the worker stops")
-        if pulse.paused_sec > 0:
-            raise Parked("paused", delay_sec=pulse.paused_sec, detail=pulse.pause_reason)
-        deadline = self._attempt.started.deadline_sec
-        if deadline is not None and self._running.elapsed() > deadline:
-            raise JobDeadlineExceeded(f"ran longer than {deadline:g} s")

@@ -25,6 +25,7 @@ def export(
 ) -> None:
     """Export what a target has stored since its last export; exit 1 if a document could not be exported."""
     from config.errors import PermanentJobError, ServiceAway
+    from config.settings import redact_url
     from console import actions
     from tasks.export.run import export_target
 
@@ -37,7 +38,8 @@ def export(
     if json:
         print_json({name: report[name] for name in FIELDS})
     else:
-        print(f"{report['exported']} of {report['total']} pending articles exported to {session.settings.rag_sink}")
+        print(f"{report['exported']} of {report['total']} pending articles exported to "
+              f"{redact_url(session.settings.rag_sink)}")
         for one in report["errors"]:
             print(f"  {one['id']} {one['url']}: {one['error']}")
     if report["status"] != "completed":

@@ -21,10 +21,14 @@ class Exporting(Books):
             with self.db.write() as conn:
                 conn.execute(exporting.MARK, [row | self.at() for row in rows[start : start + AT_ONCE]])
 
-    def note_export(self, target_code: str, report: dict[str, Any]) -> int:
-        """Write `report` into the result of every done crawl of a target that waits for it; returns how many did."""
+    def note_export(self, job_id: str, report: dict[str, Any]) -> int:
+        """Write the `report` of an export job into the result of every done crawl that names it; returns how many did.
+
+        A crawl that ends later than its export, or whose export ended without a word, is told when its document is read
+        (`models.queries.exporting.told`).
+        """
         with self.db.write() as conn:
-            waiting = conn.execute(exporting.crawls_that_wait(target_code)).all()
+            waiting = conn.execute(exporting.crawls_that_wait(job_id)).all()
             for row in waiting:
                 told = row.result["rag_export"] | report | {"source": row.result["rag_export"]["source"]}
                 conn.execute(exporting.note(row.job_id, row.result | {"rag_export": told}, _step(row.progress, report)))

@@ -11,6 +11,9 @@ from models.articles import articles as table
 from models.db import Database, patiently
 from models.jobs import jobs
 
+#: what an export reports into the result of its crawl
+REPORTED = ("status", "total", "exported", "failed", "error", "errors")
+_IDS_AT_ONCE = 500
 #: rows held in memory at once
 PORTION = 200
 _COLUMNS = (
@@ -64,3 +67,39 @@ def exports_of(conn: Connection, job_ids: Sequence[str]) -> list[str]:
         return []
     active = select(jobs.c.job_id).where(jobs.c.job_id.in_(sorted(named)), jobs.c.status.in_(("queued", "running")))
     return list(conn.execute(active).scalars())
+
+
+def tell(conn: Connection, found: Sequence[dict[str, Any]]) -> None:
+    """Complete documents of crawls whose result says that their export is under way by what became of it (rule P6).
+
+    The crawl's row may never be told: its export can end before it, be cancelled, or be abandoned.
+    """
+    waiting = {one["job_id"]: one for one in found if _export_of(one).get("status") == "running"}
+    named = sorted({_export_of(one)["job_id"] for one in waiting.values() if "job_id" in _export_of(one)})
+    ends: dict[str, Any] = {}
+    for start in range(0, len(named), _IDS_AT_ONCE):
+        ends |= {row.job_id: row for row in conn.execute(
+            select(jobs.c.job_id, jobs.c.status, jobs.c.result, jobs.c.error_msg).where(
+                jobs.c.job_id.in_(named[start : start + _IDS_AT_ONCE]),
+                jobs.c.status.in_(("done", "failed", "cancelled"))))}
+    for one in waiting.values():
+        row = ends.get(_export_of(one).get("job_id", ""))
+        if row is not None:
+            _complete(one, row)
+
+
+def _export_of(one: dict[str, Any]) -> dict[str, Any]:
+    said = (one.get("result") or {}).get("rag_export")
+    return said if isinstance(said, dict) else {}
+
+
+def _complete(one: dict[str, Any], export: Any) -> None:
+    if export.status == "done":
+        said = {name: export.result[name] for name in REPORTED if name in (export.result or {})}
+    else:
+        said = {"status": "failed", "error": export.error_msg or export.status}
+    one["result"] = one["result"] | {"rag_export": _export_of(one) | said}
+    status = "failed" if said["status"] == "failed" else "done"
+    one["progress"] = one["progress"] | {"steps": [
+        step if step["name"] != "export" else {"name": "export", "status": status, "reason": said.get("error", "")}
+        for step in one["progress"]["steps"]]}

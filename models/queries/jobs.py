@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from models.jobs import attempts
 from models.jobs import jobs as table
+from models.queries.exporting import tell
 from models.queries.reading import db_moment, iso, rows, seconds
 
 STATUSES = ("queued", "running", "done", "failed", "cancelled")
@@ -69,7 +70,9 @@ def job(conn: Connection, job_id: str) -> dict[str, Any] | None:
         return None
     tried = select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.attempt)
     log = [_attempt_document(one) for one in rows(conn, tried)]
-    return document(row, db_moment(conn)) | {"attempts_log": log}
+    found = document(row, db_moment(conn)) | {"attempts_log": log}
+    tell(conn, [found])
+    return found
 
 
 def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, Any]]:
@@ -85,6 +88,7 @@ def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, An
             break
         for row in rows(conn, some.limit(left)):
             found.setdefault(row["job_id"], document(row, now))
+    tell(conn, list(found.values()))
     return list(found.values())
 
 
@@ -127,6 +131,7 @@ def documents(conn: Connection, job_ids: Sequence[str]) -> list[dict[str, Any]]:
         for one in rows(conn, tried):
             if one["job_id"] in found:
                 found[one["job_id"]]["attempts_log"].append(_attempt_document(one))
+    tell(conn, list(found.values()))
     return [found[job_id] for job_id in job_ids if job_id in found]
 
 

@@ -18,11 +18,14 @@ MARK = (
 )
 
 
-def crawls_that_wait(target_code: str) -> Select[Any]:
-    """Lock and read the done crawls of a target whose result still says that their export is under way."""
+def crawls_that_wait(export_job_id: str) -> Select[Any]:
+    """Lock and read the done crawls whose result names an export job and still says that it is under way."""
+    export = jobs.alias()
+    of_job = select(export.c.target_code).where(export.c.job_id == export_job_id).scalar_subquery()
     return (
         select(jobs.c.job_id, jobs.c.result, jobs.c.progress)
-        .where(jobs.c.target_code == target_code, jobs.c.kind == "crawl", jobs.c.status == "done",
+        .where(jobs.c.target_code == of_job, jobs.c.kind == "crawl", jobs.c.status == "done",
+               jobs.c.result["rag_export"]["job_id"].as_string() == export_job_id,
                jobs.c.result["rag_export"]["status"].as_string() == "running")
         .order_by(jobs.c.job_id).with_for_update(key_share=True)
     )

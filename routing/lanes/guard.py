@@ -7,7 +7,7 @@ said (rule J6). So a process that was frozen, or cut off from the database, stop
 from __future__ import annotations
 
 from config import clock
-from config.errors import StaleClaim
+from config.errors import Cancelled, JobDeadlineExceeded, Parked, StaleClaim
 from models.claim import Pulse, Started
 from models.db import patiently
 from models.ledger import Ledger
@@ -22,6 +22,7 @@ class Guard:
     def __init__(self, ledger: Ledger, started: Started, asked: clock.Stopwatch) -> None:
         self._ledger, self._claim = ledger, started.claim
         self._asked, self._left = asked, started.lease_sec
+        self._running, self._deadline = clock.Stopwatch(), started.deadline_sec
         self.pulse: Pulse | None = None
 
     def left_sec(self) -> float:
@@ -38,6 +39,20 @@ class Guard:
     def _ask(self) -> tuple[clock.Stopwatch, Pulse]:
         asked = clock.Stopwatch()
         return asked, self._ledger.pulse(self._claim.job_id, self._claim.attempt)
+
+    def heed(self, *, at_most_old: float = FRESH_SEC) -> None:
+        """Look, and raise whatever the body is asked for: Cancelled, Parked, or JobDeadlineExceeded (rules J9, J10, R9)."""
+        pulse = self.look(at_most_old=at_most_old)
+        if pulse is None:
+            return
+        if pulse.stop_requested:
+            raise Cancelled()
+        if pulse.park_requested:
+            raise Parked("soft_stop", detail="the worker stops")
+        if pulse.paused_sec > 0:
+            raise Parked("paused", delay_sec=pulse.paused_sec, detail=pulse.pause_reason)
+        if self._deadline is not None and self._running.elapsed() > self._deadline:
+            raise JobDeadlineExceeded(f"ran longer than {self._deadline:g} s")
 
     def fits(self, limit_sec: float) -> bool:
         """Tell whether something that takes at most `limit_sec` would end inside the lease."""

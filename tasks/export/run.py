@@ -48,10 +48,10 @@ class TargetArticles:
 
 
 def export_target(
-    db: Database, settings: Settings, target_code: str, *, source: str = "manual", look: Look = lambda: None,
-    progress: Progress = lambda _total, _exported, _failed: None,
+    db: Database, settings: Settings, target_code: str, *, source: str = "manual", job_id: str | None = None,
+    look: Look = lambda: None, progress: Progress = lambda _total, _exported, _failed: None,
 ) -> dict[str, Any]:
-    """Export the pending articles of a target and return the report; crawls that wait for it are told.
+    """Export the pending articles of a target and return the report; crawls that wait for the job `job_id` are told.
 
     Report: ``{"status": completed|partial_failed, "target_code", "source", "total", "exported", "failed", "error",
     "errors": [{"id", "url", "error"}]}``; total, exported and failed count what was pending. Raises ServiceAway or
@@ -73,7 +73,8 @@ def export_target(
         "status": "partial_failed" if failed else "completed", "target_code": target_code, "source": source,
         "total": total, "exported": total - failed, "failed": failed,
         "error": "" if not failed else f"{failed} of {total} could not be exported", "errors": refused[:MOST_NAMED]}
-    patiently(lambda: ledger.note_export(target_code, report))
+    if job_id is not None:
+        patiently(lambda: ledger.note_export(job_id, report))
     log_event(log, "export.end", target=target_code, total=total, exported=total - failed, failed=failed)
     return report
 

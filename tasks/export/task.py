@@ -6,12 +6,11 @@ from typing import Any
 
 from config import clock
 from config.celery import app
-from config.errors import BadInput, BodyEnd, Cancelled, Parked, PermanentJobError
+from config.errors import BadInput, BodyEnd, PermanentJobError
 from config.settings import Settings, get_settings
 from models.attempt import Attempt
 from models.claim import Commit
 from models.db import Database, get_database, patiently
-from models.ledger import Ledger
 from models.ledger.queueing import Submitted
 from models.queries import exporting
 from routing.dispatch import default_key, submit
@@ -28,18 +27,18 @@ PRIORITY = 100
 def export_articles(self: LaneTask, target_code: str) -> dict[str, Any]:
     """Export a target under the claim of this message; returns the report as the job's result."""
     attempt, settings, db = self.attempt, get_settings(), get_database()
-    source = "manual" if attempt.started.source == "manual" else "auto"
-    watch = _Watch(attempt)
+    source, watch = "auto" if (attempt.started.options or {}).get("auto") else "manual", _Watch(attempt)
     try:
-        return export_target(db, settings, target_code, source=source, look=watch.look, progress=watch.progress)
+        return export_target(db, settings, target_code, source=source, job_id=attempt.claim.job_id, look=watch.look,
+                             progress=watch.progress)
     except BodyEnd:
         raise
     except BadInput as error:
-        _tell(db, settings, target_code, source, error)
+        _tell(attempt, target_code, source, error)
         raise PermanentJobError(str(error)) from error
     except Exception as error:
         if isinstance(error, PermanentJobError) or attempt.is_last_try:
-            _tell(db, settings, target_code, source, error)
+            _tell(attempt, target_code, source, error)
         raise
 
 
@@ -59,19 +58,20 @@ def after_crawl(db: Database, settings: Settings, target_code: str) -> dict[str,
 
 
 def _submit(db: Database, settings: Settings, target_code: str, key: str) -> Submitted:
-    return patiently(lambda: submit(db, settings, target_code, kind="export", source="schedule", dedupe_key=key,
-                                    priority=PRIORITY))
+    return patiently(lambda: submit(db, settings, target_code, kind="export", dedupe_key=key, priority=PRIORITY,
+                                    options={"auto": True}))
 
 
 def _runs(db: Database, job_id: str) -> bool:
     return patiently(lambda: exporting.is_running(db, job_id))
 
 
-def _tell(db: Database, settings: Settings, target_code: str, source: str, error: Exception) -> None:
-    """Tell the crawls that wait that this export has failed for good."""
-    total = patiently(lambda: exporting.pending_count(db, target_code))
+def _tell(attempt: Attempt, target_code: str, source: str, error: Exception) -> None:
+    """Tell the crawl that waits that this export has failed for good."""
+    ledger = attempt.ledger
+    total = patiently(lambda: exporting.pending_count(ledger.db, target_code))
     report = failed_report(target_code, source, total, error)
-    patiently(lambda: Ledger(db, settings).note_export(target_code, report))
+    patiently(lambda: ledger.note_export(attempt.claim.job_id, report))
 
 
 class _Watch:
@@ -83,14 +83,8 @@ class _Watch:
         self._numbers = (0, 0, 0)
 
     def look(self) -> None:
-        """Raise Cancelled, Parked or StaleClaim if the attempt is to stop."""
-        pulse = self._attempt.guard.look(at_most_old=LOOK_EVERY_SEC)
-        if pulse.stop_requested:
-            raise Cancelled()
-        if pulse.park_requested:
-            raise Parked("soft_stop", detail="the worker stops")
-        if pulse.paused_sec > 0:
-            raise Parked("paused", delay_sec=pulse.paused_sec, detail=pulse.pause_reason)
+        """Raise Cancelled, Parked, JobDeadlineExceeded or StaleClaim if the attempt is to stop."""
+        self._attempt.guard.heed(at_most_old=LOOK_EVERY_SEC)
         if self._told.elapsed() >= COMMIT_EVERY_SEC:
             self._commit()
 

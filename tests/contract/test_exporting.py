@@ -13,7 +13,9 @@ from sqlalchemy import insert, update
 
 from config.errors import BadInput, PermanentJobError, ServiceAway
 from config.settings import Settings, load_settings
+from models import queries
 from models.articles import articles
+from models.catalogue import Catalogue
 from models.db import Database
 from models.jobs import jobs
 from models.ledger import Ledger
@@ -25,6 +27,7 @@ from tests.support.endpoint import Endpoint, Posted, endpoint
 from tests.support.ledger import Bench, seed
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
+WAITING = {"status": "running", "target_code": "t1", "source": "auto", "total": 0, "exported": 0, "failed": 0, "error": ""}
 
 
 @pytest.fixture
@@ -194,15 +197,48 @@ def test_the_crawls_that_wait_for_it_are_told(database: Database, settings: Sett
     steps = [{"name": "finish", "status": "done", "reason": ""}, {"name": "export", "status": "running", "reason": ""}]
     bench.change(jobs, jobs.c.job_id == started.claim.job_id,
                  progress={"steps": steps})
-    waiting = {"status": "running", "target_code": "t1", "source": "auto", "total": 0, "exported": 0, "failed": 0, "error": ""}
-    bench.settle(started, result={"outcome": "complete", "rag_export": waiting})
+    export = dispatch.submit(database, settings, "t1", kind="export", options={"auto": True})
+    bench.settle(started, result={"outcome": "complete", "rag_export": WAITING | {"job_id": export.job_id}})
     store(database, 1)
     export_target(database, settings, "t1", source="auto")
+    assert bench.job(started.claim.job_id)["result"]["rag_export"]["status"] == "running", "that was another export"
+    store(database, 2)
+    export_target(database, settings, "t1", source="auto", job_id=export.job_id)
     job = bench.job(started.claim.job_id)
     assert job["result"]["outcome"] == "complete"
     told = job["result"]["rag_export"]
     assert (told["status"], told["total"], told["exported"], told["source"]) == ("completed", 1, 1, "auto")
     assert job["progress"]["steps"][-1] == {"name": "export", "status": "done", "reason": ""}
+
+
+@pytest.mark.parametrize(("end", "expected"), [
+    ("done", ("completed", 1, "")), ("cancelled", ("failed", 0, "cancelled")), ("queued", ("running", 0, ""))])
+def test_a_crawl_that_nobody_told_reads_what_became_of_its_export(
+    database: Database, settings: Settings, end: str, expected: tuple[str, int, str]
+) -> None:
+    """The export can end before its crawl, or without a word: the document of the crawl says how it was."""
+    bench = Bench(database, settings)
+    started = bench.begin("t1")
+    export = dispatch.submit(database, settings, "t1", kind="export", options={"auto": True})
+    bench.clock.now = datetime.now(UTC)
+    if end == "done":
+        (claim,) = bench.claims(lanes=["^_export$"])
+        store(database, 1)
+        bench.settle(bench.start(claim), result=export_target(database, settings, "t1", job_id=export.job_id))
+    elif end == "cancelled":
+        bench.ledger.cancel(export.job_id)
+    bench.settle(started, result={"rag_export": WAITING | {"job_id": export.job_id}})
+    with database.look() as conn:
+        for found in (queries.job(conn, started.claim.job_id), *queries.documents(conn, [started.claim.job_id])):
+            assert found is not None
+            told = found["result"]["rag_export"]
+            assert (told["status"], told["exported"], told["error"]) == expected
+
+
+def test_an_export_outlives_the_target_that_is_disabled(database: Database, settings: Settings) -> None:
+    export = dispatch.submit(database, settings, "t1", kind="export", options={"auto": True})
+    Catalogue(database).disable("t1")
+    assert Bench(database, settings).job(export.job_id)["status"] == "queued"
 
 
 def test_an_export_job_waits_in_its_own_lane_and_does_not_occupy_the_site(database: Database, settings: Settings) -> None:
