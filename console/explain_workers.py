@@ -12,7 +12,7 @@ from models.facts import Facts, WorkerFacts
 _TROUBLES = {
     "broker_down": "has lost its broker", "hub_stuck": "hangs: its consumer does not move",
     "scout_stuck": "hangs: it has stopped looking for work", "stopping": "is stopping",
-    "database_down": "does not reach the database",
+    "database_down": "does not reach the database", "thread_dead": "has lost one of its threads",
 }
 #: what a glob's pattern is made of: an escaped character, anything, any one character
 _TOKEN = re.compile(r"\\(?P<escaped>.)|\.\*|\.")
@@ -76,7 +76,7 @@ def _nobody(facts: Facts, lane: str) -> str:
     if silent:
         last = min(silent, key=lambda one: one.silent_sec)
         return f"no worker lives: the last, {last.name}, has been silent for {span(last.silent_sec)}"
-    return "no worker lives: `ratelane worker` starts one"
+    return "no worker lives: `ratelane up` starts one, or `ratelane worker` beside servers of your own"
 
 
 def served(lanes: Sequence[str] | None) -> str:

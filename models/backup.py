@@ -22,7 +22,8 @@ from config.errors import BadInput, RatelaneError
 from config.settings import redact_url
 
 NO_PG_DUMP = ("PostgreSQL is backed up by its own program pg_dump, which is not on the PATH: install the client programs of "
-              "PostgreSQL, or run pg_dump --format=custom where they are")
+              "PostgreSQL, or run it where they are, for example: "
+              "docker compose exec -T postgres pg_dump --username ratelane --format=custom ratelane > FILE")
 
 
 def backup(database_url: str, file: Path, *, force: bool = False) -> dict[str, Any]:

@@ -77,12 +77,16 @@ def workers(ctx: typer.Context, json: options.Json = False) -> None:
     )
 
 
-def health(ctx: typer.Context, json: options.Json = False) -> None:
-    """Say whether work is being consumed: exit 0 if so, 1 if no worker does, 3 if a service is away."""
+def health(
+    ctx: typer.Context,
+    worker: Annotated[str | None, typer.Option(help="Only whether this worker consumes", show_default=False)] = None,
+    json: options.Json = False,
+) -> None:
+    """Say whether work is being consumed: exit 0 if so, 1 if a lane with due work has no worker, 3 if a service is away."""
     from console.cli.services import health_of
 
     session = session_of(ctx)
-    found = health_of(session.settings, session.open_database)
+    found = health_of(session.settings, session.open_database, worker)
     if json:
         print_json(found)
     else:
@@ -91,6 +95,7 @@ def health(ctx: typer.Context, json: options.Json = False) -> None:
             "broker": _word(found["broker_ok"], found["broker_error"]),
             **({"warning": found["broker_warning"]} if found["broker_warning"] else {}),
             "workers": f"{found['workers_consuming']} consuming of {found['workers']} alive",
+            **({"lanes without a worker": ", ".join(found["lanes_unserved"])} if found["lanes_unserved"] else {}),
             **{one["worker"]: f"does not consume: {one['text']}{_code(one['trouble'])}" for one in found["not_consuming"]},
         })
     if not (found["database_ok"] and found["broker_ok"]):

@@ -32,13 +32,16 @@ def require_broker(settings: Settings) -> str | None:
     return warning
 
 
-def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict[str, Any]:
-    """Return the document of `health`: each service, and whether a worker consumes work (rule D2).
+def health_of(
+    settings: Settings, open_database: Callable[[], Database], worker: str | None = None
+) -> dict[str, Any]:
+    """Return the document of `health`: each service, and whether work is consumed (rule D2).
 
     ``{"ok", "database_ok", "database_error", "broker_ok", "broker_error", "broker_warning", "workers",
-    "workers_consuming", "not_consuming"}``; `ok` only if both services answer, the database stores what it is given, and
-    a worker consumes: it said so within three of its heartbeats. `not_consuming` names the others that live, each with
-    its ``trouble`` in one word and in a sentence.
+    "workers_consuming", "not_consuming", "lanes_unserved"}``; `ok` only if both services answer, the database stores
+    what it is given, and workers consume: each lane with due work is served by one that said so within three of its
+    heartbeats, or, with `worker`, the worker of this name is one. `not_consuming` names the others that live, each with
+    its ``trouble`` in one word and in a sentence; `lanes_unserved` some lanes with due work that nobody serves.
     """
     from models import queries
     from models.migrate import check
@@ -46,12 +49,14 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
     from routing.lanes.consumption import SENTENCES
 
     found: list[dict[str, Any]] = []
+    unserved: list[str] = []
     database_error: str | None = None
     try:
         database = open_database()
         check(database, previous=True)
         with database.look() as conn:
             found = queries.workers(conn)
+            unserved = queries.unserved(conn, [one["lanes"] for one in found if one["consuming"]])
         database_error = _stores_nothing(database, settings)
     except RatelaneError as error:
         database_error = str(error)
@@ -59,8 +64,10 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
     if broker_error is not None and settings.embedded_broker:
         broker_error = NO_BUNDLED_BROKER
     consuming = sum(one["consuming"] for one in found)
+    consumed = consuming > 0 and not unserved if worker is None else any(
+        one["consuming"] for one in found if one["name"] == worker)
     return {
-        "ok": database_error is None and broker_error is None and consuming > 0,
+        "ok": database_error is None and broker_error is None and consumed,
         "database_ok": database_error is None,
         "database_error": database_error,
         "broker_ok": broker_error is None,
@@ -73,6 +80,7 @@ def health_of(settings: Settings, open_database: Callable[[], Database]) -> dict
              "text": SENTENCES.get(one["trouble"], "it has not said for a while that it looks for work")}
             for one in found if one["alive"] and not one["consuming"]
         ],
+        "lanes_unserved": unserved,
     }
 
 

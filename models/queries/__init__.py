@@ -20,11 +20,11 @@ from models.queries.ops import NAMES as OPS
 from models.queries.ops import ops
 from models.queries.reading import zone
 from models.queries.waiting import facts, many, next_up
-from models.queries.workers import workers
+from models.queries.workers import unserved, workers
 
 __all__ = [
     "FINAL", "OPS", "STATUSES", "JobFilter", "articles", "counts", "documents", "exports_of", "facts", "find_active",
     "find_latest", "fleet_pause", "interval", "job", "jobs", "known_groups", "known_sites", "lane", "lanes", "live", "many",
     "nearest", "nearest_target", "next_up", "operations_of_group", "operations_of_job", "ops", "statuses", "targets",
-    "workers", "zone",
+    "unserved", "workers", "zone",
 ]

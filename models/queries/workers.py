@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from models.groups import rate_groups
 from models.queries.reading import db_moment, iso, rows, seconds
 from models.workers import workers as table
 
+#: a lane may be ready for so long before a worker has to have looked
+_LOOKS_WITHIN_SEC = 10.0
 #: heartbeats that a worker may miss before it counts as gone
 _PATIENCE = 3
 
@@ -44,3 +50,18 @@ def workers(conn: Connection) -> list[dict[str, Any]]:
 def is_fresh(moment: datetime | None, now: datetime, heartbeat_sec: float) -> bool:
     """Say whether a worker was heard of at `moment` lately enough to count: within three of its heartbeats."""
     return moment is not None and now - moment <= timedelta(seconds=_PATIENCE * heartbeat_sec)
+
+
+def unserved(conn: Connection, lanes: Sequence[Sequence[str] | None], limit: int = 10) -> list[str]:
+    """Return the keys of some groups that are ready and that nobody serves; `lanes` are the patterns of each worker.
+
+    None serves every lane. A group that has just become ready is given the time in which a worker looks.
+    """
+    if any(patterns is None for patterns in lanes):
+        return []
+    since = db_moment(conn) - timedelta(seconds=_LOOKS_WITHIN_SEC)
+    ready = conn.execute(select(rate_groups.c.key).where(rate_groups.c.ready_at <= since).order_by(
+        rate_groups.c.ready_at)).scalars()
+    served = [re.compile(pattern) for patterns in lanes for pattern in patterns or ()]
+    left = (key for key in ready if not any(pattern.search(key) for pattern in served))
+    return list(itertools.islice(left, limit))

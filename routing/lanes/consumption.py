@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BROKER_DOWN, HUB_STUCK, SCOUT_STUCK = "broker_down", "hub_stuck", "scout_stuck"
-STOPPING, DATABASE_DOWN = "stopping", "database_down"
+STOPPING, DATABASE_DOWN, THREAD_DEAD = "stopping", "database_down", "thread_dead"
 
 #: what `health` says of a worker that does not consume
 SENTENCES = {
@@ -18,6 +18,7 @@ SENTENCES = {
     SCOUT_STUCK: "its thread that looks for work does not come to an end with it",
     STOPPING: "it is stopping",
     DATABASE_DOWN: "the database does not answer it",
+    THREAD_DEAD: "one of its threads has died",
 }
 #: a connection that is made again at the first try was never down
 RECONNECT_SEC = 3.0
@@ -39,6 +40,8 @@ class Facts:
     stopping: bool = False
     #: what was said last
     trouble: str = ""
+    #: since one of its other threads died; 0 while all live
+    dead_sec: float = 0.0
     #: since the heartbeat last wrote to the database
     beat_silent_sec: float = 0.0
     #: since the scout last looked for work or waited for some with success; a dead thread never does
@@ -78,6 +81,8 @@ def judge(facts: Facts, limits: Limits) -> Verdict:
 
     if facts.stopping:
         return Verdict(STOPPING)
+    if facts.dead_sec:
+        return Verdict(THREAD_DEAD, leave=beyond(facts.dead_sec))
     if stuck(facts.beat_silent_sec) or (stuck(facts.scout_silent_sec) and facts.scout_lacks_database):
         return Verdict(DATABASE_DOWN)
     if stuck(facts.scout_silent_sec):

@@ -19,7 +19,6 @@ from models.db import is_transient, storage_trouble
 from routing.lanes.consumption import STOPPING
 from routing.lanes.desk import Desk
 from routing.lanes.inflight import is_stopping
-from routing.lanes.leaving import Leaving
 
 log = get_logger("ratelane.heartbeat")
 LOOK_EVERY_SEC = 0.25
@@ -39,7 +38,6 @@ class Heartbeat(threading.Thread):
 
     def run(self) -> None:
         """Beat until the desk closes."""
-        Leaving(self.desk).start()
         wait = 0.0
         while not self._rest(wait):
             try:
@@ -141,7 +139,10 @@ class Heartbeat(threading.Thread):
                 claim = held.claim
                 if self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group):
                     held.lost = True
-                    if not held.handed:
+                    if held.handed:
+                        # the pool has it and does not start it: the slot is as good as lost until the request ends
+                        held.lost_for = Stopwatch()
+                    else:
                         self.desk.inflight.end(claim.job_id, claim.attempt)
 
     def _look_for_leftovers(self) -> None:

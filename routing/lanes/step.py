@@ -1,7 +1,7 @@
 """The lane consumer as a Celery bootstep: it starts and stops with the consumer, its threads live with the worker.
 
 What it owns: the desk (what this process holds), the threads (scout, listener, heartbeat, watchdog, chores, clerk,
-courier), and one channel of its own per connection.
+courier, leaving), and one channel of its own per connection.
 
 Invariants: no SQL and no exception of ours on the hub's thread; `stop` at a reconnect releases nothing; nothing is
 claimed while the connection is down or the worker stops.
@@ -41,6 +41,7 @@ from routing.lanes.desk import Desk, set_desk
 from routing.lanes.handover import HandOver
 from routing.lanes.heartbeat import Heartbeat
 from routing.lanes.inflight import Held
+from routing.lanes.leaving import Leaving
 from routing.lanes.listener import Listener
 from routing.lanes.scout import Scout
 from routing.lanes.watchdog import Watchdog
@@ -79,7 +80,9 @@ class LaneConsumer(bootsteps.StartStopStep):
         control.register()
         self.chores = Chores(self.desk)
         self.listener = Listener(self.desk)
-        self.watchdog = Watchdog(self.desk, self.scout, self._ask_hub)
+        self.leaving = Leaving(self.desk)
+        self.watchdog = Watchdog(self.desk, self.scout, self._ask_hub, others=(
+            self.heartbeat, self.listener, self.chores, self.clerk, self.courier, self.leaving))
         self._began = False
         set_desk(self.desk)
         signals.worker_shutdown.connect(self._close, weak=False)
@@ -130,11 +133,8 @@ class LaneConsumer(bootsteps.StartStopStep):
         self.heartbeat.take_over_the_dead()
         self.heartbeat.start()
         self.scout.start()
-        self.listener.start()
-        self.watchdog.start()
-        self.chores.start()
-        self.clerk.start()
-        self.courier.start()
+        for thread in (self.listener, self.chores, self.clerk, self.courier, self.leaving, self.watchdog):
+            thread.start()
         warning = may_forget(self.desk.settings.broker_url, line.channel)
         if warning is not None:
             log_event(log, "broker.may_evict", level=logging.WARNING, text=warning)

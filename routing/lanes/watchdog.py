@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from celery.worker import state
@@ -65,21 +65,22 @@ class Silence:
 
 
 class Watchdog(threading.Thread):
-    """Judges this worker once a second; `ask_hub` has the event loop call what it is given."""
+    """Judges this worker once a second; `ask_hub` has the event loop call what it is given, `others` are to live too."""
 
     def __init__(
         self, desk: Desk, scout: Looker, ask_hub: Callable[[Callable[[], None]], None], *,
-        try_broker: Callable[[Settings], str | None] = broker_problem, apart: Callable[[Callable[[], None]], None] = _in_thread,
+        others: Sequence[threading.Thread] = (), try_broker: Callable[[Settings], str | None] = broker_problem,
+        apart: Callable[[Callable[[], None]], None] = _in_thread,
         end: Callable[[int], None] = os._exit,
     ) -> None:
         super().__init__(name="ratelane-watchdog", daemon=True)
-        self.desk, self.scout = desk, scout
+        self.desk, self.scout, self._others = desk, scout, others
         self._ask_hub, self._try_broker, self._apart, self._end = ask_hub, try_broker, apart, end
         settings = desk.settings
         self.limits = Limits(max(5.0, 2 * settings.heartbeat_sec), settings.watchdog_sec)
         self.round_sec = min(ROUND_SEC, settings.watchdog_sec / 4 or ROUND_SEC)
         self._answers = 0
-        self._hub, self._beat, self._look, self._closed = Silence(), Silence(), Silence(), Silence()
+        self._hub, self._beat, self._look, self._closed, self._dead = (Silence() for _ in range(5))
         self._broker_answers_sec, self._untried_sec, self._broker_away, self._trying = 0.0, 0.0, False, False
 
     def run(self) -> None:
@@ -117,6 +118,7 @@ class Watchdog(threading.Thread):
         excused = self.desk.runs_on_hub()
         facts = Facts(
             stopping=is_stopping(), trouble=self.desk.trouble,
+            dead_sec=self._dead.note(passed, moved=all(thread.is_alive() for thread in self._others)),
             beat_silent_sec=self._beat.note(passed, mark=self.desk.beats),
             scout_silent_sec=self._look.note(passed, moved=scout.is_alive() and scout.content, mark=scout.looks),
             scout_lacks_database=scout.lacks_database, closed_sec=closed_sec,

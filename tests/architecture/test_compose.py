@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_celery_understands_the_command_of(name: str, tmp_path: Path) -> None:
 
 
 def test_every_command_of_ours_exists() -> None:
-    tests = [SERVICES[name]["healthcheck"]["test"][1:] for name in ("worker", "maintenance")]
+    tests = [["ratelane", *shlex.split(SERVICES[name]["healthcheck"]["test"][1])[1:]] for name in ("worker", "maintenance")]
     used = {words[1] for words in [SERVICES["migrate"]["command"], *tests] if words[0] == "ratelane"}
 
     assert used == {"migrate", "health"}
@@ -62,7 +63,10 @@ def test_what_stays_up_has_a_health_check_and_is_restarted(name: str) -> None:
 
 def test_workers_are_healthy_only_if_work_is_consumed() -> None:
     for name in ("worker", "maintenance"):
-        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ratelane", "health"]
+        command, check = SERVICES[name]["command"], SERVICES[name]["healthcheck"]["test"]
+        called = command[command.index("-n") + 1].replace("%h", "$$HOSTNAME")
+        # of its own: a living worker must not answer for a dead one
+        assert check == ["CMD-SHELL", f'ratelane health --worker "{called}"']
 
 
 def test_beat_answers_the_name_that_its_health_check_asks_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -40,8 +41,10 @@ class Installation:
                               cwd=self.command_line.home, env=self.environment, timeout=60, check=False)
 
     def healthy(self) -> bool:
-        """Say whether the workers' health check passes."""
-        return self.ratelane("health").returncode == 0
+        """Say whether the health checks of both kinds of workers pass, and those of all work together."""
+        own = [shlex.split(SERVICES[name]["healthcheck"]["test"][1].replace("$$HOSTNAME", self.environment["HOSTNAME"]))[1:]
+               for name in ("worker", "maintenance")]
+        return all(self.ratelane(*words).returncode == 0 for words in (["health"], *own))
 
     def ratelane(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of ours to its end."""

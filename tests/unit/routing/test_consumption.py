@@ -25,6 +25,8 @@ CASES = {
     "the event loop is late": (Facts(hub_silent_sec=21), "hub_stuck", False),
     "the event loop stays stuck": (Facts(hub_silent_sec=140, broker_answers_sec=120), "hub_stuck", True),
     "it stays stuck, since when is the broker back": (Facts(hub_silent_sec=500, broker_answers_sec=9), "hub_stuck", False),
+    "a thread has died": (Facts(dead_sec=1, beat_silent_sec=500), "thread_dead", False),
+    "a thread stays dead": (Facts(dead_sec=120, beat_silent_sec=500), "thread_dead", True),
     "the event loop waits for a dead socket": (Facts(hub_silent_sec=500, broker_away=True), "broker_down", False),
 }
 

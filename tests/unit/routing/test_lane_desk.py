@@ -83,6 +83,28 @@ def test_bodies_whose_end_nobody_can_report_are_not_taken_for_hanging(
     assert state.should_stop == 1, "connected for a lease, and it still has not ended"
 
 
+def test_a_pool_that_starts_nothing_costs_the_worker_its_life_in_the_end(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D2: the job goes back in time, but the slot is not free: nothing of it has ended."""
+    monkeypatch.setattr(state, "should_stop", None)
+    quick = {"lease_sec": 0.03, "heartbeat_sec": 0.01, "request_timeout_sec": 0.01, "handover_timeout_sec": 0.01}
+    desk = Desk(Settings(home=str(tmp_path), **quick), name="w@h", pool=Pool())
+    monkeypatch.setattr(desk.ledger, "hand_back", lambda *_args, **_options: True)
+    desk.open.set()
+    desk.inflight.add([Claim("j", 1, 1, "g", "crawl")])
+    (held,) = desk.inflight.all()
+    held.handed = True
+    clock.pause(0.02)
+    Heartbeat(desk)._hand_back_late()
+    assert (held.lost, desk.free_slots()) == (True, 3)
+    Heartbeat(desk)._leave_if_crippled()
+    assert state.should_stop is None
+    clock.pause(0.04)
+    Heartbeat(desk)._leave_if_crippled()
+    assert state.should_stop == 1
+
+
 @pytest.mark.parametrize(
     ("lane", "pattern"),
     [

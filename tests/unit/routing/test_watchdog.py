@@ -37,10 +37,11 @@ class Scene:
         settings = Settings(home=home, heartbeat_sec=10, watchdog_sec=60, soft_stop_sec=0)
         self.desk, self.scout = Desk(settings, name="w@h", pool=Pool()), Scout()
         self.hub_answers = self.beats = True
+        self.other = Scout()
         self.broker: str | None = None
         self.tried, self.ended = 0, list[int]()
         self.dog = Watchdog(self.desk, self.scout, self._ask, try_broker=self._try, apart=lambda work: work(),
-                            end=self.ended.append)
+                            end=self.ended.append, others=[self.other])
         self.desk.open.set()
         self.watch(2)
 
@@ -84,6 +85,12 @@ def test_w76_a_scout_that_neither_looks_nor_waits_is_stuck(scene: Scene) -> None
 def test_w76_a_dead_scout_is_stuck_whatever_it_said_last(scene: Scene) -> None:
     scene.scout.alive = False
     assert scene.watch(60) == Verdict("scout_stuck", leave=True)
+
+
+def test_d2_a_dead_heartbeat_is_no_database_that_is_away(scene: Scene) -> None:
+    scene.other.alive = scene.beats = False
+    assert scene.watch(2) == Verdict("thread_dead")
+    assert scene.watch(59) == Verdict("thread_dead", leave=True)
 
 
 def test_d2_an_event_loop_that_does_not_answer_is_named_and_in_the_end_left(scene: Scene) -> None:
