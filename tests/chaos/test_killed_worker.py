@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from config import clock
+from console.demo import Waf
 from tests.support.figures import figure
-from tests.support.fleet import fleet
+from tests.support.fleet import GROUP, fleet
 from tests.support.processes import is_alive
 from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
@@ -82,5 +83,29 @@ def test_pool_children_die_with_their_worker(store: Store, workers: Workers) -> 
         workers.start("two", home="one")
         store.wait_for(job_id, "done")
         assert not site.by(worker.user_agent, before)
+        site.assert_whole(store)
+        site.assert_polite()
+
+
+def test_a_worker_killed_between_a_block_and_its_pause_leaves_a_cooldown_and_no_crash(
+    store: Store, workers: Workers
+) -> None:
+    """C2, C3, J8: what the body wrote down before its retry counts: the group pauses and no recovery is spent."""
+    waf = Waf(behaviour="rate_429", at_paths=["/news/art_4.html"], lasts_sec=0.0)
+    (worker,) = workers.start("one")
+    with fleet(store, articles=6, per_page=3, wafs=[waf]) as site:
+        worker.probes.order("retry_received", "kill", "blocked")
+        store.submit("gd-one_news", job_id="blocked")
+        worker.probes.wait_taken("retry_received", "blocked", 20)
+        worker.wait_end(10)
+        worker.start()
+        job = store.wait_for("blocked", "done")
+        objected = next(one for one in site.log if one.waf)
+        following = next(one for one in site.log if one.started > objected.ended)
+        assert following.started - objected.ended >= FAST["cooldown_delay_sec"]
+        assert (job["cooldown_retries"], job["recoveries"], job["failures"]) == (1, 0, 0)
+        assert [one["outcome"] for one in job["attempts_log"]] == ["cooldown", "done"]
+        assert len(store.cooldowns(GROUP)) == 1
+        assert job["outcome"] == "complete"
         site.assert_whole(store)
         site.assert_polite()

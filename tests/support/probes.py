@@ -41,6 +41,10 @@ class Probes:
         unborn.write_text(word, encoding="utf-8")
         unborn.rename(order)  # whoever finds it finds the word in it
 
+    def withdraw(self, name: str, job: str = "") -> None:
+        """Take an order back that nobody has obeyed yet."""
+        self._order(name, job).unlink(missing_ok=True)
+
     def taken(self, name: str, job: str = "") -> list[int]:
         """Return the ids of the processes that have obeyed an order at `name`."""
         return [int(path.name.rpartition(".")[2]) for path in self.folder.glob(f"taken.{self._order(name, job).name}.*")]

@@ -191,6 +191,20 @@ class Workers:
         (found,) = (worker for worker in self._made.values() if worker is not than)
         return found
 
+    def order(self, probe: str, word: str, job: str = "") -> None:
+        """Have whichever of them comes to the line `probe` (with `job`) first obey `word`; see `Probes.order`."""
+        for worker in self._made.values():
+            worker.probes.order(probe, word, job)
+
+    def taken(self, probe: str, job: str = "") -> list[Worker]:
+        """Return those that have obeyed an order at `probe`."""
+        return [worker for worker in self._made.values() if worker.probes.taken(probe, job)]
+
+    def withdraw(self, probe: str, job: str = "") -> None:
+        """Take an order back from those that have not obeyed it."""
+        for worker in self._made.values():
+            worker.probes.withdraw(probe, job)
+
     def end(self) -> None:
         """Kill whatever still lives."""
         for worker in self._made.values():
