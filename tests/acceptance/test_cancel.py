@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from config import clock
-from console.demo import Site
+from console.demo import Site, Waf
 from tests.support.figures import figure
 from tests.support.fleet import fleet
+from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
@@ -54,6 +55,35 @@ def test_a_running_job_is_cancelled_wherever_it_stands(store: Store, workers: Wo
         assert not [one for one in site.log if one.started > cancelled and one.path.startswith("/news/")]
         assert len(waiting.log) == 1
         assert store.cancel(job_ids["slow"]).reason == "cannot cancel status=cancelled"
+        site.assert_polite()
+
+
+def test_w69_a_cancel_holds_in_a_response_of_many_seconds_and_in_a_pause(store: Store, workers: Workers) -> None:
+    """W69 a, c, J10: over when the response is, or at once; no request afterwards, and the lane's next job has its turn."""
+    limit, pause = 4.0, 4.0
+    sites = [Site(name, columns={"news": 6, "more": 1}, per_page=3) for name in ("response", "pause")]
+    waf = Waf(["pause"], at_paths=["/news/art_5.html"], lasts_sec=0.0)
+    workers.start("one", request_timeout_sec=limit, lease_sec=10.0, cooldown_delay_sec=pause)
+    with fleet(store, sites, grouped=False, wafs=[waf]) as site:
+        hold = sites[0].hold("/news/art_5.html")
+        job_ids = {one.name: store.submit(f"{one.name}_news") for one in sites}
+        following = [store.submit(f"{one.name}_more") for one in sites]
+        site.server.log.wait_for_arrival("/news/art_5.html", times=2, timeout=20)
+        asked = clock.monotonic()
+        assert store.cancel(job_ids["response"]).verdict == "flagged"
+        wait_until(lambda: store.row(job_ids["pause"]).wait_reason == "cooldown", "the pause", 20)
+        assert store.cancel(job_ids["pause"]).verdict == "cancelled"
+        assert store.row(job_ids["pause"]).status == "cancelled"
+        store.wait_for(job_ids["response"], "cancelled", timeout=limit + NOTICED_WITHIN)
+        took = clock.monotonic() - asked
+        figure(f"W69 {store.db.dialect}: cancelled {took:.2f} s after, in a response of up to {limit:g} s")
+        hold.release()
+        for job_id in following:
+            assert store.wait_for(job_id, "done")["attempt"] == 1
+        assert [store.job(job_id)["status"] for job_id in job_ids.values()] == ["cancelled", "cancelled"]
+        # each column ends with the request in whose time it was cancelled
+        assert {(one.site, one.path) for one in site.log if one.path.startswith("/news/") and one.started > asked} == set()
+        assert site.log[-1].path.startswith("/more/")
         site.assert_polite()
 
 
