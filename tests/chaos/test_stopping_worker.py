@@ -43,6 +43,7 @@ def test_a_worker_that_ends_gives_its_job_back_with_its_checkpoint(store: Store,
         site.assert_polite()
 
 
+@pytest.mark.acceptance
 def test_a_supervisor_that_tells_every_process_of_a_pool_costs_one_recovery(store: Store, workers: Workers) -> None:
     """D5, J8: Celery's pool children end by TERM, so the running job is recovered by their parent before it goes."""
     (first,) = workers.start("one", pool="prefork")
