@@ -13,6 +13,8 @@ from typing import Any
 
 from celery import Celery
 from celery.canvas import Signature, maybe_signature
+from kombu import compression, serialization
+from kombu.exceptions import SerializerNotInstalled
 from kombu.utils.json import dumps, loads
 
 from config.errors import BadInput
@@ -76,12 +78,29 @@ def _checked(app: Celery, one: Any, *, errback: bool = False) -> Signature:
         raise BadInput(_CHORD)
     if kind_of(name) is not None and not found.immutable:
         raise BadInput(f"{name} takes no result of the step before it: use {name.rpartition('.')[2]} with .si()")
+    _refuse_unknown_forms(found)
     if errback:
         _refuse_what_needs_a_request(app, found)
     elif _is_complex(found):
         # ids are given now: what is sent again has to have the same
         found.freeze()
     return found
+
+
+def _refuse_unknown_forms(one: Signature) -> None:
+    """Refuse a serializer or compression that this process does not know, also in what is sent together."""
+    options = one.options
+    try:
+        if options.get("serializer"):
+            serialization.dumps("", serializer=options["serializer"])
+        if options.get("compression"):
+            compression.get_encoder(options["compression"])
+    except (SerializerNotInstalled, LookupError, TypeError) as error:
+        raise BadInput(f"the callback {one.task} cannot be sent: {error!r}") from error
+    parts = one.kwargs.get("tasks") if _is_complex(one) else None
+    for part in parts if isinstance(parts, list | tuple) else ():
+        if isinstance(part, Signature):
+            _refuse_unknown_forms(part)
 
 
 def _refuse_what_needs_a_request(app: Celery, errback: Signature) -> None:

@@ -12,12 +12,15 @@ import logging
 import threading
 from typing import Any
 
+from amqp import exceptions as amqp
 from kombu.exceptions import OperationalError
+from redis.exceptions import ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.errors import RatelaneError
 from config.logs import get_logger, log_event
 from config.probes import probe
+from models.db import is_transient
 from models.ledger.telling import Ended
 from routing.callbacks import send
 from routing.lanes.desk import Desk
@@ -28,8 +31,10 @@ LOOK_EVERY_SEC = 1.0
 LONGEST_WAIT_SEC = 30.0
 AT_ONCE = 50
 CONNECT_SEC = 5
-#: a signature that will never be what can be sent (an unknown target, arguments that no message holds)
+#: what a signature does that can never be sent, although kombu counts KeyError among a Redis connection's errors
 IMPOSSIBLE = (RatelaneError, ValueError, TypeError, LookupError, AttributeError)
+#: how an AMQP server refuses one message; it closes the channel or the connection over it
+REFUSED = (amqp.ChannelError, amqp.AMQPNotImplementedError, amqp.FrameError, amqp.FrameSyntaxError)
 
 
 class Courier(threading.Thread):
@@ -50,7 +55,7 @@ class Courier(threading.Thread):
                 self._round()
                 wait, tries = LOOK_EVERY_SEC, 0
             except Exception as error:
-                away = isinstance(error, self._away())
+                away = self._is_away(error)
                 self._hang_up()
                 tries += 1
                 wait = min(LONGEST_WAIT_SEC, LOOK_EVERY_SEC * 2 ** min(tries, 8))
@@ -69,17 +74,20 @@ class Courier(threading.Thread):
     def _tell(self, ended: Ended) -> None:
         """Send the callbacks of one job. Celery calls none of a revoked task, and so none of a cancelled job."""
         name = {"done": "link", "failed": "link_error"}.get(ended.status)
-        argument, away = ended.result if name == "link" else ended.job_id, self._away()
+        argument = ended.result if name == "link" else ended.job_id
         for number, document in enumerate(ended.callbacks.get(name) or () if name else ()):
             try:
                 send(self._app, ended.job_id, number, str(name), document, argument, at_end=ended.attempt,
                      producer=self._producer)
-            except away:
-                raise
-            except IMPOSSIBLE as error:
+            except Exception as error:
+                if self._is_away(error):
+                    raise
                 # the others must not wait for it
                 log_event(log, "callbacks.impossible", level=logging.ERROR, job=ended.job_id, callback=name,
-                          number=number, error=repr(error))
+                          number=number, error=repr(error).splitlines()[0])
+                if isinstance(_reason_of(error), REFUSED):
+                    self._producer = None
+                    self._connect()
         probe("told", ended.job_id, ended.attempt)
         log_event(log, "callbacks.sent", job=ended.job_id, callback=name or "none", status=ended.status)
 
@@ -98,9 +106,20 @@ class Courier(threading.Thread):
             except Exception as error:
                 log_event(log, "callbacks.hung_up", error=repr(error))
 
-    def _away(self) -> tuple[type[Exception], ...]:
-        """Return what says that a server did not answer, so that the same may be tried again."""
-        known = () if self._connection is None else self._connection.connection_errors + self._connection.channel_errors
-        # kombu counts KeyError among a Redis connection's errors
-        of_broker: list[type[Exception]] = [one for one in known if not issubclass(one, IMPOSSIBLE)]
-        return (SQLAlchemyError, OSError, OperationalError, *of_broker)
+    def _is_away(self, error: Exception) -> bool:
+        """Tell whether a server did not answer or takes nothing just now, so that the same may be tried again."""
+        reason = _reason_of(error)
+        if isinstance(reason, SQLAlchemyError):
+            return is_transient(reason)
+        if isinstance(reason, ResponseError):
+            # a full or read-only server; a key of another type is the message's own fault
+            return not str(reason).startswith("WRONGTYPE")
+        if isinstance(reason, OSError | OperationalError | amqp.MessageNacked):
+            return True
+        known = () if self._connection is None else self._connection.connection_errors
+        return isinstance(reason, known) and not isinstance(reason, (*IMPOSSIBLE, *REFUSED))
+
+
+def _reason_of(error: BaseException) -> BaseException:
+    """Return what kombu has wrapped: it calls nearly everything that happens while it publishes operational."""
+    return error.__cause__ if isinstance(error, OperationalError) and error.__cause__ is not None else error

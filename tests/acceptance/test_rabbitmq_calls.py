@@ -51,6 +51,24 @@ def test_j2_calls_callbacks_and_strays(
     assert "Traceback" not in worker.log
 
 
+def test_j2_a_callback_to_an_exchange_that_is_not_there_keeps_no_other_waiting(
+    store: Store, workers: Workers, rabbit: RabbitServer, valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server closes the channel over it: the next one is sent on a new channel."""
+    rabbit.flush()
+    store.broker_url = rabbit.url
+    monkeypatch.setenv("NOTED_URL", valkey.url)
+    noted = Noted(valkey)
+    (worker,) = workers.start("one", app="tests.support.plain_tasks")
+    with fleet(store, [Site("gd-one", columns={"news": 1})], interval_sec=0.05), in_process(store) as crawl:
+        links = [Signature("plain.note", args=(word,), app=crawl.app) for word in ("lost", "second")]
+        links[0].set(exchange="nowhere", routing_key="nowhere")
+        first = crawl.apply_async(("gd-one_news",), link=links)
+        assert [call[1] for call in noted.wait_for("second")] == [first.id]
+        wait_until(lambda: store.row(first.id).callbacks_sent_at, "the note", 10)
+    assert worker.log.count("event=callbacks.impossible") == 1
+
+
 def _there(store: Store, job_id: str) -> bool:
     with store.db.read() as conn:
         return conn.execute(select(jobs.c.seq).where(jobs.c.job_id == job_id)).first() is not None

@@ -114,6 +114,9 @@ def test_j2_what_is_sent_together_gets_its_ids_at_the_submit(app: Celery) -> Non
         ({"chain": [Signature(CRAWL, args=("b",))]}, r"use crawl with \.si"),
         ({"link_error": explain.s()}, "called with the job's id alone"),
         ({"link": note.s(), "kwargs": {"dedupe_key": "k"}}, "leave out dedupe_key"),
+        ({"link": note.s().set(serializer="nope")}, "plain.note cannot be sent"),
+        ({"link_error": note.si().set(compression="nope")}, "plain.note cannot be sent"),
+        ({"link": group(note.s(1), note.s(2).set(serializer="nope"))}, "plain.note cannot be sent"),
     ],
 )
 def test_j2_callbacks_that_would_never_work_are_refused_with_a_sentence(
