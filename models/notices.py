@@ -85,11 +85,11 @@ class Notices:
         digest = sha256((self.settings.webhook_url or "").encode()).hexdigest()[:16]
         name = f"notices:{digest}"
         with self.db.read() as conn:
-            kept = conn.execute(upkeep.moment_of(name), self._at()).one().kept
+            kept = conn.execute(upkeep.moment_of(name)).scalar_one()
             now: datetime = conn.execute(select(db_now()), self._at()).scalar_one()
         if kept is None:
             with self.db.write() as conn:
-                conn.execute(upkeep.keep_moment(conn, name, None), self._at())
+                conn.execute(upkeep.keep_moment(conn, name), self._at())
             return now
         return max(EPOCH + timedelta(seconds=kept), now - timedelta(seconds=OLDEST_SEC))
 

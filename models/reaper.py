@@ -33,6 +33,8 @@ AT_ONCE = 50
 MOVED_LATELY_SEC, SITES_AT_ONCE = 3_600.0, 200
 #: and among all of them so rarely: a million queued jobs take a second or two
 EVERY_JOB_SEC = 600.0
+#: whose turn that is
+MISPLACED = "misplaced_jobs"
 DECAY_EVERY_SEC = 3_600.0
 
 
@@ -170,17 +172,17 @@ class Reaper:
         with ledger.db.read() as conn:
             lately = conn.scalars(queueing.moved_lately(MOVED_LATELY_SEC, SITES_AT_ONCE + 1), ledger.at()).all()
         # a caller's own transaction may have been open for longer: now and then one worker reads every queued job
-        every = len(lately) > SITES_AT_ONCE or ledger.take_turn("strays", EVERY_JOB_SEC)
+        every = len(lately) > SITES_AT_ONCE or ledger.take_turn(MISPLACED, EVERY_JOB_SEC) is not None
         if not every and not lately:
             return
         with ledger.db.read() as conn:
-            strays = conn.execute(queueing.misplaced(None if every else lately)).all()
-        for stray in strays:
+            found = conn.execute(queueing.misplaced(None if every else lately)).all()
+        for job in found:
             with ledger.db.write() as conn:
-                ledger.hot.lock_groups(conn, sorted({stray.here, stray.group_key}))
-                conn.execute(queueing.REHOME, {"b_site": stray.site_code, "b_group": stray.group_key, **ledger.at()})
-                ledger.hot.refresh(conn, [stray.here, stray.group_key], ledger.at().get("p_now"))
-            log_event(log, "job.rehomed", site=stray.site_code, group=stray.group_key, left=stray.here)
+                ledger.hot.lock_groups(conn, sorted({job.here, job.group_key}))
+                conn.execute(queueing.REHOME, {"b_site": job.site_code, "b_group": job.group_key, **ledger.at()})
+                ledger.hot.refresh(conn, [job.here, job.group_key], ledger.at().get("p_now"))
+            log_event(log, "job.rehomed", site=job.site_code, group=job.group_key, left=job.here)
 
     def _repair(self, conn: Connection, key: str) -> int:
         ledger = self.ledger

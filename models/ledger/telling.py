@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
-
 from config.clock import Stopwatch
-from models.base import db_now, to_micros
-from models.ledger.books import Books
+from models.ledger.turns import Turns
 from models.statements import callbacks
 
 #: a sender that dies keeps the others waiting for so long; a round of sending takes half of it at most
@@ -29,7 +26,7 @@ class Ended:
     callbacks: dict[str, Any]
 
 
-class Telling(Books):
+class Telling(Turns):
     """The verbs of a job's callbacks."""
 
     def has_callbacks_to_send(self) -> bool:
@@ -44,7 +41,7 @@ class Telling(Books):
         round and passes through. One sender at a time has its turn; it holds no lock and no connection while it sends,
         because a broker that does not answer must keep nobody else waiting.
         """
-        mine = self.hold_turn(_TELLING, TURN_SEC)
+        mine = self.take_turn(_TELLING, TURN_SEC)
         if mine is None:
             return 0
         spent, sent = Stopwatch(), 0
@@ -59,16 +56,5 @@ class Telling(Books):
                     conn.execute(callbacks.SENT, {"b_job": ended.job_id, "b_attempt": ended.attempt, **self.at()})
                 sent += 1
         finally:
-            with self.db.read() as conn:
-                conn.execute(callbacks.END_TURN, {"b_name": _TELLING, "b_mine": mine})
+            self.give_back(_TELLING, mine)
         return sent
-
-    def hold_turn(self, name: str, seconds: float) -> int | None:
-        """Take the turn called `name` unless somebody has it; the caller has it for `seconds`, or until it gives it back.
-
-        Returns the moment of its end, None if it is another's.
-        """
-        with self.db.write() as conn:
-            now = to_micros(conn.execute(select(db_now()), self.at()).scalar_one())
-            until = now + int(seconds * 1_000_000)
-            return until if callbacks.hold_turn(conn, name, now, until) else None

@@ -1,4 +1,4 @@
-"""Expiry and retention: what happens to jobs because time has passed, and whose turn it is to look after that.
+"""Expiry and retention: what happens to jobs because time has passed.
 
 Each portion is a short transaction of its own. A worker that dies between two of them has left nothing half done: what
 it did not come to is found again.
@@ -54,19 +54,6 @@ class Upkeep(Books):
         for row in ended:
             log_event(log, "job.expire", job=row.job_id, group=row.group_key)
         return len(ended)
-
-    def take_turn(self, chore: str, every_sec: float) -> bool:
-        """Tell whether this process is the one to do `chore` now; nobody else is told so for `every_sec` (whole seconds).
-
-        If it dies with the chore undone, the next turn does it: chores find what is to be done afresh.
-        """
-        name = f"turn:{chore}"
-        with self.db.read() as conn:
-            row = conn.execute(upkeep.moment_of(name), self.at()).one()
-        if row.kept is not None and row.kept > row.now - int(every_sec):
-            return False
-        with self.db.write() as conn:
-            return conn.execute(upkeep.keep_moment(conn, name, every_sec), self.at()).first() is not None
 
     def prune(self, portions: int | None = None) -> Pruned:
         """Delete what is older than it is kept (rule J17), at most so many portions; articles, queued and running never.

@@ -1,4 +1,4 @@
-"""What keeps the store in order: expiry, whose turn a chore is, and the deletes of what is older than it is kept.
+"""What keeps the store in order: expiry, since when notices are told, and the deletes of what is older than it is kept.
 
 Statuses are spelled as literals here: neither database uses a partial index for a status that is a parameter.
 """
@@ -95,23 +95,14 @@ def _seconds_now() -> ColumnElement[int]:
 
 
 def moment_of(name: str) -> Select[Any]:
-    """Read the moment (whole seconds since 1970) that is kept as `name`, and the database's present one."""
-    kept = select(marks.c.value).where(marks.c.name == name).scalar_subquery()
-    return select(kept.label("kept"), _seconds_now().label("now"))
+    """Read the moment (whole seconds since 1970) that is kept as `name`, None if none is."""
+    return select(select(marks.c.value).where(marks.c.name == name).scalar_subquery().label("kept"))
 
 
-def keep_moment(conn: Connection, name: str, every_sec: float | None) -> Any:
-    """Set the moment `name` to now, guarded; only its first setting succeeds without `every_sec`.
-
-    With it, it is set again once that long ago: of many who ask at once one is told that it was.
-    """
+def keep_moment(conn: Connection, name: str) -> Any:
+    """Keep the present moment as `name`, unless one is kept."""
     make = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
-    statement = make(marks).values(name=name, value=_seconds_now())
-    if every_sec is None:
-        return statement.on_conflict_do_nothing().returning(marks.c.name)
-    return statement.on_conflict_do_update(
-        index_elements=["name"], set_={"value": statement.excluded.value},
-        where=marks.c.value <= statement.excluded.value - int(every_sec)).returning(marks.c.name)
+    return make(marks).values(name=name, value=_seconds_now()).on_conflict_do_nothing()
 
 
 #: a job whose callbacks are not sent yet is their outbox

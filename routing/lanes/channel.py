@@ -22,6 +22,8 @@ from routing.queues import lane_queue
 
 log = get_logger("ratelane.handover")
 QUEUES_KEPT = 1_024
+#: what goes on with a message beside its body and headers
+_KEPT = ("correlation_id", "reply_to", "priority", "message_id")
 _OWN_METHODS = frozenset({spec.Basic.Get, spec.Basic.Publish, spec.Queue.Declare})
 
 
@@ -53,11 +55,7 @@ class LaneChannel:
 
     def pass_on(self, message: Any, queue: str) -> None:
         """Publish a message that was got here to `queue`, as it came."""
-        properties = {name: value for name in ("correlation_id", "reply_to")
-                      if (value := (message.properties or {}).get(name)) is not None}
-        self._producer.publish(
-            message.body, routing_key=queue, exchange="", headers=message.headers, content_type=message.content_type,
-            content_encoding=message.content_encoding, retry=False, **properties)
+        pass_on(self._producer, message, queue)
 
     def get(self, lane: str) -> Any:
         """Return the next message of a lane's queue, None if there is none."""
@@ -96,6 +94,14 @@ class LaneChannel:
                 self.renew()
                 return self.queue(lane)
         return queue
+
+
+def pass_on(producer: Any, message: Any, queue: str) -> None:
+    """Publish a message that was taken from one queue to another, its body, headers and priority unchanged."""
+    kept = {name: value for name in _KEPT if (value := (message.properties or {}).get(name)) not in (None, "")}
+    producer.publish(
+        message.body, routing_key=queue, exchange="", headers=dict(message.headers or {}), retry=False,
+        content_type=message.content_type, content_encoding=message.content_encoding, **kept)
 
 
 def _reuse_client(channel: Any) -> None:

@@ -85,7 +85,7 @@ class Chores(threading.Thread):
         return False
 
     def _prune(self) -> bool:
-        if not self._prunes and not self.desk.ledger.take_turn("prune", PRUNE_EVERY_SEC):
+        if not self._prunes and self.desk.ledger.take_turn("prune", PRUNE_EVERY_SEC) is None:
             return False
         self._prunes = True  # also after a failure: the turn is this worker's
         found = self.desk.ledger.prune(PORTIONS_AT_ONCE)

@@ -25,6 +25,7 @@ from models.ledger import Ledger
 from models.queries.lanes import group_keys
 from routing.keys import lane_name
 from routing.kinds import kind_of
+from routing.lanes.channel import pass_on
 from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.strays")
@@ -46,13 +47,9 @@ def is_foreign(headers: Any) -> bool:
     return not (isinstance(claim, dict) and claim.keys() >= _OF_A_CLAIM)
 
 
-def pass_on(producer: Any, message: Any) -> None:
-    """Publish a message to the inbox, its body and headers unchanged."""
-    kept = {name: value for name in ("correlation_id", "reply_to", "priority", "message_id")
-            if (value := (message.properties or {}).get(name)) not in (None, "")}
-    producer.publish(
-        message.body, routing_key=INBOX, exchange="", headers=dict(message.headers or {}), retry=False,
-        content_type=message.content_type, content_encoding=message.content_encoding, **kept)
+def _pass_on(producer: Any, message: Any) -> None:
+    """Publish a message to the inbox, as it came."""
+    pass_on(producer, message, INBOX)
     log_event(log, "stray.passed_on", task=(message.headers or {}).get("task"), job=(message.headers or {}).get("id"))
 
 
@@ -73,7 +70,7 @@ class Strays:
         if self._looked is not None and self._looked.elapsed() < self._every:
             return False
         self._looked = Stopwatch()
-        return self._ledger.take_turn(TURN, self._every)
+        return self._ledger.take_turn(TURN, self._every) is not None
 
     def collect(self, producer: Any) -> int:
         """Pass on every message without a claim that lies in a lane; returns how many."""
@@ -115,7 +112,7 @@ def _from_dead(producer: Any, older_than_sec: float) -> int:
             except UNREADABLE:
                 continue
             if crawls and is_foreign(message.headers):
-                pass_on(producer, message)
+                _pass_on(producer, message)
                 client.zrem(index, tag)
                 client.hdel(taken, tag)
                 moved += 1
@@ -139,7 +136,7 @@ def _take_out(producer: Any, client: Any, name: str, raw: bytes) -> int:
         return 0
     if not is_foreign(headers):
         return 0
-    pass_on(producer, message)
+    _pass_on(producer, message)
     client.lrem(name, 1, raw)
     return 1
 
@@ -163,7 +160,7 @@ def _from_queues(producer: Any, keys: Iterable[str]) -> int:
             if not is_foreign(message.headers):
                 message.requeue()
                 break
-            pass_on(producer, message)
+            _pass_on(producer, message)
             message.ack()
             moved += 1
     channel.close()

@@ -82,10 +82,10 @@ def test_one_sender_at_a_time_has_its_turn_and_a_dead_one_loses_it(bench: Bench)
 
     bench.ledger.tell(10, meanwhile)
     assert seen == [[]]
-    assert bench.ledger.hold_turn("callbacks", TURN_SEC) is not None
-    assert bench.ledger.hold_turn("callbacks", TURN_SEC) is None
+    assert bench.ledger.take_turn("callbacks", TURN_SEC) is not None
+    assert bench.ledger.take_turn("callbacks", TURN_SEC) is None
     bench.clock.advance(TURN_SEC)
-    assert bench.ledger.hold_turn("callbacks", TURN_SEC) is not None
+    assert bench.ledger.take_turn("callbacks", TURN_SEC) is not None
 
 
 def test_a_turn_is_taken_by_one_of_many(bench: Bench) -> None:
@@ -94,7 +94,7 @@ def test_a_turn_is_taken_by_one_of_many(bench: Bench) -> None:
 
     def ask() -> None:
         gate.wait()
-        answers.append(bench.ledger.hold_turn("chore", 5))
+        answers.append(bench.ledger.take_turn("chore", 5))
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
