@@ -5,10 +5,14 @@ Both are written in the transaction of the change that they speak of: an action 
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from typing import NamedTuple
 
 from sqlalchemy import Column, Index, Integer, String, Table, Text
 
+from config.settings import Settings
 from models.base import BigId, Json, UtcDateTime, metadata
 
 
@@ -18,6 +22,18 @@ class Operator(NamedTuple):
     who: str
     surface: str = "cli"
     reason: str = ""
+
+
+def acting(settings: Settings, surface: str, reason: str = "") -> Operator:
+    """Return who acts in this process: the setting `operator`, else the user and the machine."""
+    who = settings.operator
+    if who is None:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user need not have a name
+            user = f"uid{os.getuid()}"
+        who = f"{user}@{socket.gethostname()}"
+    return Operator(who, surface, reason)
 
 
 #: Every action of an operator, from any surface.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
 from celery.app.control import Control
@@ -12,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from config.settings import get_settings
 from models.db import get_database
 from models.ledger import Ledger
-from models.operations import Operator
+from models.operations import acting
 
 
 class JobControl(Control):
@@ -27,8 +26,7 @@ class JobControl(Control):
         others, said = [], []
         for one in maybe_list(task_id) or []:
             try:
-                by = Operator(settings.operator or getpass.getuser(), "celery")
-                answer = Ledger(get_database(), settings).cancel(str(one), by)
+                answer = Ledger(get_database(), settings).cancel(str(one), acting(settings, "celery"))
             except SQLAlchemyError:
                 others.append(one)
                 continue

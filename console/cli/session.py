@@ -63,21 +63,10 @@ class Session:
         return self.settings.embedded_database and not (self.settings.home / "ratelane.sqlite3").exists()
 
     def operator(self, reason: str | None = None) -> Operator:
-        """Who acts by this command, for the log of operations: the setting `operator`, else the user and the machine."""
-        import getpass
-        import os
-        import socket
+        """Who acts by this command, for the log of operations."""
+        from models.operations import acting
 
-        from models.operations import Operator
-
-        who = self.settings.operator
-        if who is None:
-            try:
-                user = getpass.getuser()
-            except (KeyError, OSError):  # a container's user need not have a name
-                user = f"uid{os.getuid()}"
-            who = f"{user}@{socket.gethostname()}"
-        return Operator(who, "cli", reason or "")
+        return acting(self.settings, "cli", reason or "")
 
     def open_database(self, *, reports: bool = False) -> Database:
         """Return the database whatever its schema is; with `reports` reads may take as long as they need."""

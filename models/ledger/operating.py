@@ -46,13 +46,17 @@ class Operating(Books):
     """The verbs of operators. Without `by` it is a program that acts, and nothing is logged as an operation."""
 
     def cancel(self, job_id: str, by: Operator | None = None) -> Answer:
-        """Cancel a queued job at once, or ask a running one to stop; asking it twice answers the same (rule J10)."""
+        """Cancel a queued job at once, or ask a running one to stop; asking it twice answers the same (rule J10).
+
+        Only what changed something is logged as an operation.
+        """
         with self.db.write() as conn:
             found = conn.execute(queueing.GROUP_OF, {"b_job": job_id}).first()
             if found is None:
                 return Answer("refused", "not_found")
             self.hot.lock_groups(conn, [found.group_key])
             seqs = [found.seq]
+            before = conn.execute(operating.stopping(seqs)).first()
             if conn.execute(operating.cancel_queued(seqs), self.at()).first() is not None:
                 self.hot.refresh(conn, [found.group_key], self._now())
                 event, answer = "job.cancel", Answer("cancelled")
@@ -61,7 +65,7 @@ class Operating(Books):
             else:
                 status = conn.execute(queueing.GROUP_OF, {"b_job": job_id}).one().status
                 return Answer("refused", f"cannot cancel status={status}")
-            if by is not None:
+            if by is not None and before is None:
                 log_operation(conn, by, "cancel", jobs_seq=seqs, at=self.at())
         log_event(log, event, job=job_id, group=found.group_key)
         return answer
@@ -86,14 +90,16 @@ class Operating(Books):
         flagged: list[int] = []
         with self.db.write() as conn:
             self.hot.lock_groups(conn, groups)
+            before = set(conn.execute(operating.stopping(seqs)).scalars())
             if wanted.status in (None, "queued"):
                 cancelled = list(conn.execute(operating.cancel_queued(seqs), self.at()).scalars())
             if wanted.status in (None, "running"):
                 flagged = list(conn.execute(operating.flag_running(seqs), self.at()).scalars())
             if cancelled:
                 self.hot.refresh(conn, groups, self._now())
-            if by is not None and (cancelled or flagged):
-                log_operation(conn, by, "cancel", jobs_seq=cancelled + flagged, details=_named(wanted), at=self.at())
+            changed = cancelled + [seq for seq in flagged if seq not in before]
+            if by is not None and changed:
+                log_operation(conn, by, "cancel", jobs_seq=changed, details=_named(wanted), at=self.at())
         return len(cancelled), len(flagged)
 
     def requeue(self, job_id: str, by: Operator, *, restart: bool = False) -> Answer:

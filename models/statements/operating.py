@@ -49,6 +49,11 @@ def flag_running(seqs: Sequence[int]) -> Update:
         .values(stop_requested=True, updated_at=db_now()).returning(jobs.c.seq))
 
 
+def stopping(seqs: Sequence[int]) -> Select[Any]:
+    """Find those of the jobs that run and were asked to stop before."""
+    return select(jobs.c.seq).where(jobs.c.seq.in_(seqs), _STATUS == "running", jobs.c.stop_requested.is_(True))
+
+
 def requeue(seqs: Sequence[int], *, restart: bool) -> Update:
     """Bring failed and cancelled jobs back, with nothing spent, into the lane where their site is now (rule J14).
 

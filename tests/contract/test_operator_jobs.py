@@ -88,6 +88,13 @@ def test_j14_a_cancelled_job_comes_back_and_the_stop_does_not_haunt_it(bench: Be
     assert [row["action"] for row in bench.rows(operations)] == ["cancel", "requeue"]
 
 
+def test_j14_asking_a_job_to_stop_again_is_no_operation(bench: Bench) -> None:
+    bench.begin("t1")
+    for _ in range(2):
+        assert bench.ledger.cancel_matching(JobFilter(status="running"), ANN).flagged == 1
+    assert len(bench.rows(operations)) == 1
+
+
 def test_j14_what_is_active_done_or_unknown_is_refused(bench: Bench) -> None:
     queued, done = bench.submit("t1").job_id, bench.begin("t2")
     bench.settle(done)
