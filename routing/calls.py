@@ -119,7 +119,7 @@ def _arguments(task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{name} must be a number, not {value!r}") from None
     if not math.isfinite(number):
         raise BadInput(f"{name} must be a number, not {value!r}")

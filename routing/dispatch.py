@@ -6,12 +6,13 @@ transaction (rule J1).
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from config.errors import BadInput
+from config.moments import FAR
 from config.settings import Settings
 from models.db import Database
 from models.ledger import Ledger, NewJob, Submitted
@@ -20,6 +21,10 @@ from routing.kinds import INTERNAL_LANES, task_of
 
 #: no job waits longer than this for its moment; a larger number is a mistake of units
 LONGEST_WAIT_SEC = 366 * 86_400.0
+#: what the columns hold with room to count on: pages, attempts, seconds
+MOST = 1_000_000_000
+#: moments that are still moments in every zone and every database
+_FIRST = datetime(2, 1, 1, tzinfo=UTC)
 SOURCES = ("manual", "schedule", "retry")
 
 
@@ -39,13 +44,14 @@ def submit(
     is final (see `routing.calls`). `conn` makes the submit part of the caller's transaction. Raises BadInput for an
     unknown target or a value out of range; then nothing is stored.
     """
-    _refuse_what_cannot_be(kind, source, job_id, dedupe_key, run_after, deadline_sec)
+    _refuse_what_cannot_be(kind, source, target_code, job_id, dedupe_key)
+    _refuse_numbers_out_of_range(resume_from_page, max_attempts, deadline_sec)
+    for name, moment in (("run_after", run_after), ("expires_at", expires_at)):
+        _refuse_what_is_no_moment(name, moment)
     if run_after_sec is not None and run_after_sec > LONGEST_WAIT_SEC:
         raise BadInput(f"run_after of {run_after_sec:g} s is more than a year away")
     if not -1_000_000 <= priority <= 1_000_000:
         raise BadInput(f"priority {priority} is out of range (-1000000 to 1000000)")
-    if max_attempts is not None and max_attempts < 1:
-        raise BadInput(f"max_attempts must be at least 1, not {max_attempts}")
     expires = _expiry(expires_at, expires_sec)
     job = NewJob(
         kind=kind, target_code=target_code, group=INTERNAL_LANES.get(kind),
@@ -62,8 +68,7 @@ def submit(
 
 
 def _refuse_what_cannot_be(
-    kind: str, source: str, job_id: str | None, dedupe_key: str | None, run_after: datetime | None,
-    deadline_sec: float | None,
+    kind: str, source: str, target_code: str, job_id: str | None, dedupe_key: str | None
 ) -> None:
     try:
         task_of(kind)
@@ -75,18 +80,42 @@ def _refuse_what_cannot_be(
         raise BadInput("a job id has 1 to 64 printable characters")
     if dedupe_key is not None and not (1 <= len(dedupe_key) <= 300 and dedupe_key.isprintable()):
         raise BadInput("a dedupe key has 1 to 300 printable characters")
-    if run_after is not None and run_after.tzinfo is None:
-        raise BadInput(f"run_after {run_after} has no time zone")
-    if deadline_sec is not None and deadline_sec <= 0:
-        raise BadInput(f"deadline_sec must be above 0, not {deadline_sec:g}")
+    if not _is_text(target_code):
+        raise BadInput(f"unknown target {target_code!r}")
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether every database keeps it: no NUL, no half character."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _refuse_numbers_out_of_range(resume_from_page: int, max_attempts: int | None, deadline_sec: float | None) -> None:
+    if resume_from_page > MOST:
+        raise BadInput(f"resume_from_page {resume_from_page} is out of range (0 to {MOST})")
+    if max_attempts is not None and max_attempts < 1:
+        raise BadInput(f"max_attempts must be at least 1, not {max_attempts}")
+    if max_attempts is not None and max_attempts > MOST:
+        raise BadInput(f"max_attempts {max_attempts} is out of range (1 to {MOST})")
+    if deadline_sec is not None and not 0 < deadline_sec <= MOST:
+        raise BadInput(f"deadline_sec must be above 0 and at most {MOST}, not {deadline_sec:g}")
+
+
+def _refuse_what_is_no_moment(name: str, moment: datetime | None) -> None:
+    if moment is None:
+        return
+    if moment.tzinfo is None:
+        raise BadInput(f"{name} {moment} has no time zone")
+    if not _FIRST <= moment < FAR:
+        raise BadInput(f"{name} {moment} is out of range")
 
 
 def _expiry(expires_at: datetime | None, expires_sec: float | None) -> float | None:
     """Return after how many seconds a job expires, None if it never does or does so at a moment."""
     if expires_at is not None and expires_sec is not None:
         raise BadInput("a job expires at expires_at or after expires_sec, not both")
-    if expires_at is not None and expires_at.tzinfo is None:
-        raise BadInput(f"expires_at {expires_at} has no time zone")
     if expires_sec is None:
         return None
     if not expires_sec <= LONGEST_WAIT_SEC:

@@ -18,8 +18,9 @@ from typing import Any
 
 from config.errors import BadInput
 from config.logs import get_logger, log_event
-from models.db import Database, patiently
+from models.db import Database, is_transient, patiently
 from models.ledger import Answer
+from models.operations import Operator
 from routing.calls import Call
 from routing.lanes.desk import Desk
 
@@ -42,10 +43,12 @@ class Letter:
     job_id: str
     post: Post
 
-    def refuse(self, error: BadInput) -> None:
+    def refuse(self, error: Exception) -> None:
         """Say in the log and as an event why it cannot be a job, and let the broker forget it."""
-        log_event(log, "inbox.refused", level=logging.WARNING, job=self.job_id, task=self.task, error=str(error))
-        self.post.send_event("task-failed", uuid=self.job_id, exception=f"BadInput({str(error)!r})", traceback="")
+        reason = (str(error).splitlines() or [""])[0]
+        log_event(log, "inbox.refused", level=logging.WARNING, job=self.job_id, task=self.task, error=reason)
+        self.post.send_event(
+            "task-failed", uuid=self.job_id, exception=f"{type(error).__name__}({reason!r})", traceback="")
         self.post.acknowledge()
 
 
@@ -85,12 +88,19 @@ class Clerk(threading.Thread):
             made = call.submit(self.db, self.desk.settings)
         except BadInput as error:
             letter.refuse(error)
+        except Exception as error:
+            if is_transient(error):
+                raise
+            # delivered again it would fail again, and the broker would keep it for ever
+            log_event(log, "inbox.failed", level=logging.ERROR, job=letter.job_id, exc_info=True)
+            letter.refuse(error)
         else:
             log_event(log, "inbox.stored", job=made.job_id, group=made.group, created=made.created)
             letter.post.acknowledge()
 
     def _cancel(self, job_id: str, otherwise: Callable[[], None], send_event: Callable[..., None]) -> None:
-        answer: Answer = self.desk.ledger.cancel(job_id)
+        # who has sent the broadcast is not in it
+        answer: Answer = self.desk.ledger.cancel(job_id, Operator(self.desk.name, "celery"))
         if answer.reason == "not_found":
             otherwise()
         elif answer.verdict == "cancelled":

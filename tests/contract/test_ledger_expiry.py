@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -168,6 +168,10 @@ def test_j1_submit_takes_a_moment_or_seconds_and_refuses_what_it_cannot_mean(ben
     for seconds in (float("nan"), float("inf"), 1e12):
         with pytest.raises(BadInput, match="more than a year"):
             submit(expires_sec=seconds)
+    for moment in (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))):
+        for name in ("run_after", "expires_at"):
+            with pytest.raises(BadInput, match="out of range"):
+                submit(**{name: moment})
     assert bench.rows(jobs) == []
     over = [submit(expires_sec=-1e300), submit(expires_at=START - timedelta(days=9_000))]
     real = Bench(bench.db, clock=no_clock)

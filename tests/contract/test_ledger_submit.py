@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,17 @@ def test_j3_of_many_submits_at_once_one_is_stored(bench: Bench) -> None:
     assert sum(each.created for each in made) == 1
     assert len({each.job_id for each in made}) == 1
     assert len(bench.rows(jobs)) == 1
+
+
+@pytest.mark.parametrize(("target", "more"), [
+    ("t1", {"resume_from_page": 2**31}), ("t1", {"resume_from_page": 10**20}), ("t1", {"max_attempts": 2**31}),
+    ("t1", {"deadline_sec": float("inf")}), ("t1", {"deadline_sec": float("nan")}), ("t1", {"deadline_sec": 1e300}),
+    ("t\0", {}), ("\ud800", {}),
+])
+def test_j1_what_no_column_holds_is_refused_with_a_sentence(bench: Bench, target: str, more: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"out of range|at most|unknown target"):
+        dispatch.submit(bench.db, bench.settings, target, **more)
+    assert bench.rows(jobs) == []
 
 
 def test_the_settings_say_how_many_attempts_a_job_has(database: Database) -> None:

@@ -110,6 +110,7 @@ def test_submit_has_one_active_job_per_key(cli: CommandLine) -> None:
 
 
 def test_the_options_of_submit_are_stored(cli: CommandLine) -> None:
+    assert "out of range" in cli.refuses(2, "submit", "a_news", "--resume-from-page", "99999999999999999999")
     made = cli.json("submit", "a_news", "--resume-from-page", "4", "--priority", "7", "--dedupe-key", "k", "--run-after",
                     "10m", "--max-attempts", "5", "--deadline", "60")
     found = cli.json("job", made["job_id"])
