@@ -90,7 +90,9 @@ def test_r2_a_site_that_moves_while_its_job_runs_never_overlaps_with_its_new_gro
         wait_until(lambda: store.row(moving).group_key == new, "the job in its new lane", 10)
         assert store.wait_for(waiting, "done")["outcome"] == "complete"
         job = store.wait_for(moving, "done")
-        assert [one["outcome"] for one in job["attempts_log"]] == ["paused", "done"]
+        # the new lane may be claimed before the old body's thread is free: such a claim goes back and costs nothing
+        ends = [one["outcome"] for one in job["attempts_log"] if one["outcome"] != "older_body_lives"]
+        assert ends == ["paused", "done"]
         # one group in the sites' own eyes, from the first request on: the other site was asked only after the move
         found = judge(site.log, dict.fromkeys((old, new), new), site.interval_sec, CLOCKS_SEC)
         assert not found.overlaps
