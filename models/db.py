@@ -47,7 +47,7 @@ class Database:
     they need: for migrations and long reads.
     """
 
-    def __init__(self, url: str, *, reports: bool = False, connections: int = 11) -> None:
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 10) -> None:
         self.url = url
         self._single: Engine
         self.dialect = make_url(url).get_backend_name()

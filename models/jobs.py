@@ -11,7 +11,9 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Float,
+    FromClause,
     Index,
     Integer,
     PrimaryKeyConstraint,
@@ -19,10 +21,16 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    func,
+    literal_column,
+    select,
     text,
 )
 
 from models.base import BigId, Json, UtcDateTime, metadata
+from models.sites import IN_FORCE, targets
+
+STATUSES = ("queued", "running", "done", "failed", "cancelled")
 
 jobs = Table(
     "jobs",
@@ -116,6 +124,28 @@ Index("ix_jobs_site_code", jobs.c.site_code, jobs.c.seq)
 Index("ix_jobs_status_finished", jobs.c.status, jobs.c.finished_at)
 Index("ix_jobs_target_code", jobs.c.target_code, jobs.c.seq)
 Index("ix_jobs_dedupe", jobs.c.dedupe_key, jobs.c.seq)
+
+
+def in_state(*states: str, of: FromClause = jobs) -> ColumnElement[bool]:
+    """Return the condition that a row of jobs (or of an alias `of`) is in one of `states`, the words spelled out.
+
+    For a parameter a plan for all values cannot use the index of the queued, or of the running, jobs alone: it would
+    read every job that was ever stored. Raises KeyError for a word that is no state.
+    """
+    words = [_WORDS[state] for state in states]
+    return of.c.status == words[0] if len(words) == 1 else of.c.status.in_(words)
+
+
+_WORDS: dict[str, ColumnElement[str]] = {state: literal_column(f"'{state}'", String()) for state in STATUSES}
+IS_QUEUED, IS_RUNNING, IS_ACTIVE = in_state("queued"), in_state("running"), in_state("queued", "running")
+
+#: the interval in force of a job's target; of a job without a target the largest of its site (rule R8)
+INTERVAL: ColumnElement[float] = func.coalesce(
+    select(IN_FORCE).where(targets.c.target_code == jobs.c.target_code).correlate(jobs).scalar_subquery(),
+    select(func.max(IN_FORCE)).where(jobs.c.target_code.is_(None), targets.c.site_code == jobs.c.site_code)
+    .correlate(jobs).scalar_subquery(),
+    0.0,
+)
 
 attempts = Table(
     "attempts",

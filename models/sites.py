@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, String, Table, Text, false
+from sqlalchemy import Boolean, Column, ColumnElement, Float, Index, Integer, String, Table, Text, case, false
 
 from models.base import BigId, Json, UtcDateTime, metadata
 
@@ -47,6 +47,10 @@ targets = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 Index("ix_targets_site_code", targets.c.site_code)
+
+#: the interval in force of a target: the larger of the file's and what objections made of it (rule C5)
+IN_FORCE: ColumnElement[float] = case(
+    (targets.c.grown_interval_sec > targets.c.interval_sec, targets.c.grown_interval_sec), else_=targets.c.interval_sec)
 
 interval_history = Table(
     "interval_history",

@@ -31,12 +31,6 @@ def lane_name(key: str) -> str:
     return LANE_PREFIX + key
 
 
-def group_of_lane(lane: str) -> str | None:
-    """Return the key of the rate group whose lane is called `lane`; None if that is no lane's name."""
-    key = lane.removeprefix(LANE_PREFIX)
-    return key if key != lane and is_key(key) else None
-
-
 def is_key(text: str) -> bool:
     """Say whether `text` can be the key of a rate group, internal lanes included."""
     return _KEY.fullmatch(text) is not None

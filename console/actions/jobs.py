@@ -53,9 +53,11 @@ def cancel(db: Database, settings: Settings, job_ids: Sequence[str], by: Operato
 def cancel_matching(db: Database, settings: Settings, wanted: JobFilter, by: Operator) -> dict[str, Any]:
     """Cancel every queued or running job that `wanted` lets through (rule J14); answers as `cancel`.
 
-    Raises BadInput for a filter that names nothing.
+    Raises BadInput for a filter that names nothing, or a status in which nothing is left to cancel.
     """
     _require_named(wanted, "cancel")
+    if wanted.status not in (None, "queued", "running"):
+        raise BadInput(f"only queued and running jobs can be cancelled, not {wanted.status} ones")
     return _cancelled(Ledger(db, settings).cancel_matching(wanted, by))
 
 

@@ -115,8 +115,11 @@ class Operating(Books):
             return Answer("refused", "not_found")
         if not rows:
             return Answer("refused", f"cannot requeue status={found.status}")
-        _, refused = self._patiently(lambda: self._requeue_portion(rows, by, restart, None))
-        return Answer("refused", refused[0][1]) if refused else Answer("requeued")
+        number, refused = self._patiently(lambda: self._requeue_portion(rows, by, restart, None))
+        if number:
+            return Answer("requeued")
+        # neither brought back nor refused: it was deleted meanwhile
+        return Answer("refused", refused[0][1] if refused else "not_found")
 
     def requeue_matching(self, wanted: JobFilter, by: Operator, *, restart: bool = False) -> Changed:
         """Bring back every failed or cancelled job that `wanted` lets through (rule J14), in portions.

@@ -1,10 +1,10 @@
 """Reading only: the documents of the command line contract, as the CLI, the API and the pages show them."""
 
+from models.jobs import STATUSES
 from models.queries.catalogue import articles, interval, known_groups, known_sites, nearest, nearest_target, targets
 from models.queries.exporting import exports_of
 from models.queries.jobs import (
     FINAL,
-    STATUSES,
     JobFilter,
     counts,
     documents,
@@ -15,11 +15,12 @@ from models.queries.jobs import (
     statuses,
 )
 from models.queries.lanes import fleet_pause, lane, lanes, live
+from models.queries.line import next_up
 from models.queries.operations import operations_of_group, operations_of_job
 from models.queries.ops import NAMES as OPS
 from models.queries.ops import ops
 from models.queries.reading import zone
-from models.queries.waiting import facts, many, next_up
+from models.queries.waiting import facts, many
 from models.queries.workers import unserved, workers
 
 __all__ = [

@@ -11,20 +11,21 @@ from sqlalchemy import Connection, func, select
 
 from models.articles import articles as article_table
 from models.groups import rate_groups
-from models.jobs import jobs
+from models.jobs import IS_QUEUED, IS_RUNNING, jobs
 from models.queries.reading import iso, rows
-from models.sites import interval_history, sites
+from models.sites import IN_FORCE, interval_history, sites
 from models.sites import targets as table
 
 _ROWS_AT_ONCE = 500
 #: names that are few enough to compare each of them with a mistyped one
 _FEW = 5_000
+_IN_FORCE = IN_FORCE.label("in_force")
 
 
 def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
     """Return every target, or those of `site`, with interval, last crawl, frontier and active job, by site and code."""
     wanted = (
-        select(table, sites.c.group_key)
+        select(table, sites.c.group_key, _IN_FORCE)
         .join_from(table, sites, sites.c.site_code == table.c.site_code, isouter=True)
         .order_by(table.c.site_code, table.c.target_code)
     )
@@ -36,10 +37,10 @@ def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
 
 def _active(conn: Connection) -> dict[str, str]:
     """The job of each target that runs, else the one that was queued first."""
-    first = (select(func.min(jobs.c.seq)).where(jobs.c.status == "queued", jobs.c.target_code.is_not(None))
+    first = (select(func.min(jobs.c.seq)).where(IS_QUEUED, jobs.c.target_code.is_not(None))
              .group_by(jobs.c.target_code))
     queued = select(jobs.c.target_code, jobs.c.job_id).where(jobs.c.seq.in_(first))
-    running = select(jobs.c.target_code, jobs.c.job_id).where(jobs.c.status == "running", jobs.c.target_code.is_not(None))
+    running = select(jobs.c.target_code, jobs.c.job_id).where(IS_RUNNING, jobs.c.target_code.is_not(None))
     return dict(conn.execute(queued).all()) | dict(conn.execute(running).all())
 
 
@@ -47,20 +48,15 @@ def _target_document(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "target_code": row["target_code"], "site_code": row["site_code"], "name": row["name"],
         "group": row["group_key"], "enabled": row["enabled"], "track_checkpoint": row["track_checkpoint"],
-        "interval_sec": in_force(row), "baseline_sec": row["interval_sec"],
+        "interval_sec": row["in_force"], "baseline_sec": row["interval_sec"],
         "last_crawl_at": iso(row["last_crawl_at"]), "last_outcome": row["last_outcome"],
         "last_job_id": row["last_job_id"], "frontier_at": iso(row["frontier_at"]),
     }
 
 
-def in_force(row: Mapping[str, Any]) -> float:
-    """Return the interval in force of the targets row `row`: the larger of baseline and grown value (rule C5)."""
-    return max(float(row["interval_sec"]), float(row["grown_interval_sec"] or 0))
-
-
 def interval(conn: Connection, target_code: str) -> dict[str, Any] | None:
     """Return a target's interval in force, its baseline and every change, newest first; None if it is unknown."""
-    row = next(rows(conn, select(table).where(table.c.target_code == target_code)), None)
+    row = next(rows(conn, select(table, _IN_FORCE).where(table.c.target_code == target_code)), None)
     if row is None:
         return None
     changes = (
@@ -70,7 +66,7 @@ def interval(conn: Connection, target_code: str) -> dict[str, Any] | None:
     )
     return {
         "target_code": target_code,
-        "interval_sec": in_force(row),
+        "interval_sec": row["in_force"],
         "baseline_sec": row["interval_sec"],
         "history": [
             {"old_interval_sec": one["old_interval_sec"], "new_interval_sec": one["new_interval_sec"],

@@ -12,7 +12,7 @@ from models.articles import article_aliases, articles, failed_items
 from models.base import db_now, seconds_from
 from models.jobs import attempts
 from models.requests import robots_copies
-from models.sites import sites, targets
+from models.sites import IN_FORCE, sites, targets
 
 _AT_ONCE = 500
 
@@ -39,7 +39,7 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
     """Return what a crawl of the target needs to know, None if the target is gone."""
     row = conn.execute(
         select(targets, sites.c.base_url, sites.c.cms_adapter, sites.c.group_key,
-               sites.c.options.label("site_options"))
+               sites.c.options.label("site_options"), IN_FORCE.label("in_force"))
         .join_from(targets, sites, sites.c.site_code == targets.c.site_code)
         .where(targets.c.target_code == target_code)).first()
     if row is None:
@@ -48,15 +48,8 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
     return TargetFacts(
         target_code=row.target_code, site_code=row.site_code, base_url=row.base_url, adapter=row.cms_adapter,
         options=row.options or {}, options_hash=row.options_hash, site_options=row.site_options or {},
-        interval_sec=max(row.interval_sec, row.grown_interval_sec or 0.0), track_checkpoint=bool(row.track_checkpoint),
+        interval_sec=row.in_force, track_checkpoint=bool(row.track_checkpoint),
         frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
-
-
-def site_interval(conn: Connection, site_code: str) -> float:
-    """Return the interval of a job of a site that has no target: the largest of the site's targets in force (rule R8)."""
-    rows = conn.execute(select(targets.c.interval_sec, targets.c.grown_interval_sec).where(
-        targets.c.site_code == site_code))
-    return max((max(row.interval_sec, row.grown_interval_sec or 0.0) for row in rows), default=0.0)
 
 
 def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:

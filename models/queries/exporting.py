@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from models.articles import articles as table
 from models.db import Database, patiently
-from models.jobs import jobs
+from models.jobs import IS_ACTIVE, jobs
 
 #: what an export reports into the result of its crawl
 REPORTED = ("status", "total", "exported", "failed", "error", "errors")
@@ -65,7 +65,7 @@ def exports_of(conn: Connection, job_ids: Sequence[str]) -> list[str]:
     named = {found["rag_export"].get("job_id") for found in results if found and "rag_export" in found} - {None}
     if not named:
         return []
-    active = select(jobs.c.job_id).where(jobs.c.job_id.in_(sorted(named)), jobs.c.status.in_(("queued", "running")))
+    active = select(jobs.c.job_id).where(jobs.c.job_id.in_(sorted(named)), IS_ACTIVE)
     return list(conn.execute(active).scalars())
 
 

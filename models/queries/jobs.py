@@ -9,12 +9,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
-from models.jobs import attempts
+from models.jobs import IS_ACTIVE, STATUSES, attempts, in_state
 from models.jobs import jobs as table
 from models.queries.exporting import tell
 from models.queries.reading import db_moment, iso, rows, seconds
 
-STATUSES = ("queued", "running", "done", "failed", "cancelled")
 #: the statuses in which nothing will change any more
 FINAL = frozenset({"done", "failed", "cancelled"})
 _AS_STORED = (
@@ -95,7 +94,7 @@ def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, An
 def find_active(conn: Connection, dedupe_key: str) -> dict[str, str] | None:
     """Return job_id and status of the queued or running job with this key, None if there is none (rule J3)."""
     row = conn.execute(select(table.c.job_id, table.c.status).where(
-        table.c.dedupe_key == dedupe_key, table.c.status.in_(("queued", "running")))).first()
+        table.c.dedupe_key == dedupe_key, IS_ACTIVE)).first()
     return None if row is None else {"job_id": row.job_id, "status": row.status}
 
 
@@ -183,7 +182,7 @@ def _in_order(wanted: JobFilter) -> list[Select[Any]]:
         ended = (table.c.finished_at.desc(), table.c.seq.desc())
         parts += [(("failed", "cancelled"), ended), (("done",), ended)]
     return [
-        base.where(table.c.status.in_(some)).order_by(*order)
+        base.where(in_state(*some)).order_by(*order)
         for some, order in parts
         if wanted.status is None or wanted.status in some
     ]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from config.moments import is_endless
 from models.groups import fleet, rate_groups
-from models.jobs import jobs
-from models.queries.catalogue import in_force
-from models.queries.jobs import counts, lane_order, progress
+from models.jobs import IS_ACTIVE, IS_QUEUED, IS_RUNNING, jobs
+from models.queries.jobs import counts, progress
+from models.queries.line import next_up
 from models.queries.reading import db_moment, iso, rows, seconds
-from models.sites import sites, targets
+from models.sites import IN_FORCE, sites, targets
+
+_IDS_AT_ONCE = 500
 
 
 class Pause(NamedTuple):
@@ -114,30 +116,28 @@ def _read(conn: Connection, group: str | None = None) -> _Lanes:
     """Read what there is, or what there is of one group."""
     now = db_moment(conn)
     only = [] if group is None else [jobs.c.group_key == group]
-    queued = conn.execute(
-        select(jobs.c.group_key, func.count()).where(jobs.c.status == "queued", *only).group_by(jobs.c.group_key)
-    )
+    queued: dict[str, int] = dict(conn.execute(
+        select(jobs.c.group_key, func.count()).where(IS_QUEUED, *only).group_by(jobs.c.group_key)).all())
     paused = or_(rate_groups.c.pause_until > now, rate_groups.c.operator_pause_until > now)
-    working = rate_groups.c.key.in_(select(jobs.c.group_key).where(jobs.c.status.in_(("queued", "running"))))
+    working = rate_groups.c.key.in_(select(jobs.c.group_key).where(IS_ACTIVE))
     shown = or_(paused, working) if group is None else rate_groups.c.key == group
     return _Lanes(
         now=now,
         groups={row["key"]: row for row in rows(conn, select(rate_groups).where(shown))},
-        running={row["group_key"]: row for row in rows(conn, select(jobs).where(jobs.c.status == "running", *only))},
-        next_up={row["group_key"]: row for row in rows(conn, _heads(now, *only))},
-        queued=dict(queued.all()),
+        running={row["group_key"]: row for row in rows(conn, select(jobs).where(IS_RUNNING, *only))},
+        next_up=_next_up(conn, list(queued), now),
+        queued=queued,
         fleet=_fleet(conn),
     )
 
 
-def _heads(now: datetime, *only: ColumnElement[bool]) -> Select[Any]:
-    """The first queued job of each group in lane order; one that is not due does not stand before one that is (R4)."""
-    later = case((jobs.c.run_after > now, jobs.c.run_after), else_=None)
-    place = func.row_number().over(
-        partition_by=jobs.c.group_key, order_by=(later.is_not(None), later, *lane_order())
-    )
-    ranked = select(jobs.c.seq, place.label("place")).where(jobs.c.status == "queued", *only).subquery()
-    return select(jobs).join(ranked, ranked.c.seq == jobs.c.seq).where(ranked.c.place == 1)
+def _next_up(conn: Connection, groups: Sequence[str], now: datetime) -> dict[str, Mapping[str, Any]]:
+    """The rows of the jobs that come next in these lanes."""
+    ids = list(next_up(conn, groups, now).values())
+    some = (ids[start : start + _IDS_AT_ONCE] for start in range(0, len(ids), _IDS_AT_ONCE))
+    # one that was taken meanwhile is nobody's next, where the statements are not one snapshot
+    return {row["group_key"]: row for part in some
+            for row in rows(conn, select(jobs).where(jobs.c.job_id.in_(part))) if row["status"] == "queued"}
 
 
 def _site_codes(conn: Connection) -> dict[str, list[str]]:
@@ -150,8 +150,7 @@ def _site_codes(conn: Connection) -> dict[str, list[str]]:
 def _intervals(conn: Connection, shown: list[Mapping[str, Any]]) -> dict[str, float]:
     if not any(row["target_code"] for row in shown):
         return {}
-    wanted = select(targets.c.target_code, targets.c.interval_sec, targets.c.grown_interval_sec)
-    return {row["target_code"]: in_force(row) for row in rows(conn, wanted)}
+    return dict(conn.execute(select(targets.c.target_code, IN_FORCE)).all())
 
 
 def _lane_document(

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
-    case,
     func,
     literal,
     literal_column,
@@ -24,23 +23,33 @@ from sqlalchemy import (
 from models.base import UtcDateTime, seconds_from
 from models.facts import LineFacts, Measured, Waiting
 from models.groups import fleet, rate_groups
-from models.jobs import attempts, jobs
-from models.sites import sites, targets
+from models.jobs import INTERVAL, IS_QUEUED, attempts, in_state, jobs
+from models.queries.reading import db_moment
+from models.sites import sites
 
 #: so many jobs of a line stand for all of them
 SAMPLE = 100
 #: so many attempts of a lane tell how long its jobs take
 RECENT = 200
 
-#: the interval in force of a joined target (rule C5)
-INTERVAL: ColumnElement[float] = case(
-    (targets.c.grown_interval_sec > targets.c.interval_sec, targets.c.grown_interval_sec), else_=targets.c.interval_sec)
-
-
-#: spelled out and not a parameter: a plan for all values could use no index of queued, or of running, jobs alone
-QUEUED: ColumnElement[bool] = jobs.c.status == literal_column("'queued'")
 _ONE: ColumnElement[int] = literal_column("1")
-RUNNING: ColumnElement[bool] = jobs.c.status == literal_column("'running'")
+#: groups in one statement
+_AT_ONCE = 500
+
+
+def next_up(conn: Connection, groups: Sequence[str], now: datetime | None = None) -> dict[str, str]:
+    """Return, by group, the queued job that comes next in its lane: the one that a claim would take, else the first due.
+
+    A job that no claim would ever take (expired, or its site is another group's now) is nobody's next; a group of which
+    no job comes next has no entry.
+    """
+    moment = db_moment(conn, now)
+    found: dict[str, str] = {}
+    for start in range(0, len(groups), _AT_ONCE):
+        some = groups[start : start + _AT_ONCE]
+        found |= heads(conn, some, moment)
+        found |= first_due(conn, [key for key in some if key not in found], moment)
+    return found
 
 
 def heads(conn: Connection, keys: Sequence[str], now: datetime) -> dict[str, str]:
@@ -57,10 +66,14 @@ def heads(conn: Connection, keys: Sequence[str], now: datetime) -> dict[str, str
     return found
 
 
-def first_due(conn: Connection, keys: Sequence[str]) -> dict[str, str]:
-    """Return, by group, the queued job that becomes due first."""
-    return _by_group(conn, keys, select(jobs.c.job_id).where(jobs.c.group_key == rate_groups.c.key, QUEUED)
-                     .order_by(jobs.c.run_after).limit(_ONE))
+def first_due(conn: Connection, keys: Sequence[str], now: datetime) -> dict[str, str]:
+    """Return, by group, the queued job that becomes due first, of those that a claim may take one day."""
+    mine = (select(jobs.c.job_id).where(
+        jobs.c.group_key == rate_groups.c.key, IS_QUEUED, (jobs.c.expires_at <= now).is_not(true()), ~_moved().exists())
+        .order_by(jobs.c.run_after).limit(_ONE))
+    # two looks, because the databases differ in where NULL stands; without a moment a job has been due from the start
+    dated = _by_group(conn, keys, mine.where(jobs.c.run_after.is_not(None)))
+    return dated | _by_group(conn, keys, mine.where(jobs.c.run_after.is_(None)))
 
 
 def _by_group(conn: Connection, keys: Sequence[str], one: Select[Any]) -> dict[str, str]:
@@ -77,7 +90,7 @@ def _head(now: datetime, *also: ColumnElement[bool]) -> Select[Any]:
 def _busy() -> Select[Any]:
     """What of a job's site runs in another lane (rule R2)."""
     other = jobs.alias("other")
-    return select(other.c.seq).where(other.c.status == literal_column("'running'"), other.c.site_code == jobs.c.site_code,
+    return select(other.c.seq).where(in_state("running", of=other), other.c.site_code == jobs.c.site_code,
                                      other.c.group_key != jobs.c.group_key)
 
 
@@ -89,7 +102,7 @@ def _moved() -> Select[Any]:
 
 def _due(by: datetime, now: datetime) -> tuple[ColumnElement[bool], ...]:
     """Queued, due by a moment, and not expired: said so that only the order of the line can use an index."""
-    return QUEUED, (jobs.c.run_after > by).is_not(true()), (jobs.c.expires_at <= now).is_not(true())
+    return IS_QUEUED, (jobs.c.run_after > by).is_not(true()), (jobs.c.expires_at <= now).is_not(true())
 
 
 def place(conn: Connection, job_id: str, group: str, *, by: datetime, now: datetime) -> LineFacts:
@@ -107,9 +120,8 @@ def place(conn: Connection, job_id: str, group: str, *, by: datetime, now: datet
         return LineFacts(ahead=0)
     sample = conn.execute(
         select(jobs.c.job_id, jobs.c.target_code, jobs.c.run_after, INTERVAL.label("interval_sec"))
-        .join_from(jobs, targets, targets.c.target_code == jobs.c.target_code, isouter=True)
         .where(before).order_by(jobs.c.priority, jobs.c.queue_at, jobs.c.seq).limit(SAMPLE))
-    first = tuple(Waiting(row.job_id, row.target_code, row.run_after, float(row.interval_sec or 0.0)) for row in sample)
+    first = tuple(Waiting(row.job_id, row.target_code, row.run_after, float(row.interval_sec)) for row in sample)
     return LineFacts(ahead=number, first=first)
 
 
@@ -122,11 +134,10 @@ def measured(conn: Connection, group: str) -> tuple[Measured, ...]:
     found = conn.execute(
         select(recent, jobs.c.target_code, INTERVAL.label("interval_sec"))
         .join_from(recent, jobs, jobs.c.job_id == recent.c.job_id)
-        .outerjoin(targets, targets.c.target_code == jobs.c.target_code)
         .where(recent.c.finished_at.is_not(None), recent.c.started_at.is_not(None)))
     return tuple(
         Measured(row.job_id, row.target_code, max(0.0, float(row.seconds)), row.outcome == "parked",
-                 float(row.interval_sec or 0.0))
+                 float(row.interval_sec))
         for row in found)
 
 
@@ -137,9 +148,9 @@ def ready_before(conn: Connection, group: str, now: datetime, *, most: int) -> t
     own = select(rate_groups.c.ready_at).where(rate_groups.c.key == group)
     ready: datetime | None = conn.execute(own).scalar()
     runner, lodger = jobs.alias("runner"), sites.alias("lodger")
-    running = select(runner.c.seq).where(runner.c.status == literal_column("'running'"), runner.c.group_key == rate_groups.c.key)
+    running = select(runner.c.seq).where(in_state("running", of=runner), runner.c.group_key == rate_groups.c.key)
     away = (select(runner.c.seq).join_from(runner, lodger, lodger.c.site_code == runner.c.site_code)
-            .where(runner.c.status == literal_column("'running'"), lodger.c.group_key == rate_groups.c.key))
+            .where(in_state("running", of=runner), lodger.c.group_key == rate_groups.c.key))
     held = select(fleet.c.id).where(fleet.c.id == 1, fleet.c.operator_pause_until > now)
     gates = [or_(gate.is_(None), gate <= now) for gate in (
         rate_groups.c.pause_until, rate_groups.c.operator_pause_until, rate_groups.c.next_request_at)]

@@ -9,11 +9,10 @@ from sqlalchemy import ColumnElement, Connection, case, func, literal_column, or
 
 from models.base import UtcDateTime
 from models.groups import fleet, rate_groups
-from models.jobs import attempts, jobs
+from models.jobs import INTERVAL, IS_QUEUED, IS_RUNNING, attempts, in_state, jobs
 from models.queries.jobs import counts
 from models.queries.reading import db_moment, seconds
 from models.queries.workers import workers
-from models.sites import targets
 
 _HOUR = timedelta(hours=1)
 #: without a commit for longer than this, and than three intervals, a running job counts as stuck
@@ -35,7 +34,7 @@ def ops(conn: Connection) -> dict[str, Any]:
         "pending": found["queued"], "running": found["running"], "done": found["done"], "dead": found["failed"],
         "cancelled": found["cancelled"],
         "oldest_pending_sec": _oldest_pending(conn, now),
-        "dead_1h": _number(conn, jobs.c.status == literal_column("'failed'"), jobs.c.finished_at > now - _HOUR),
+        "dead_1h": _number(conn, in_state("failed"), jobs.c.finished_at > now - _HOUR),
         "deadline_1h": _number(conn, attempts.c.outcome == literal_column("'deadline'"),
                                attempts.c.finished_at > now - _HOUR) + _deadlines_for_good(conn, now),
         "stuck_running": _stuck(conn, now),
@@ -52,7 +51,7 @@ def _number(conn: Connection, *conditions: ColumnElement[bool]) -> int:
 
 def _deadlines_for_good(conn: Connection, now: datetime) -> int:
     """The attempts whose deadline was one too many: their job failed with it."""
-    return _number(conn, jobs.c.status == literal_column("'failed'"), jobs.c.finished_at > now - _HOUR,
+    return _number(conn, in_state("failed"), jobs.c.finished_at > now - _HOUR,
                    jobs.c.error_msg.startswith("JobDeadlineExceeded"))
 
 
@@ -60,32 +59,23 @@ def _oldest_pending(conn: Connection, now: datetime) -> float:
     # a job that was put off waits since the moment it became due
     since = case((jobs.c.run_after > jobs.c.queue_at, jobs.c.run_after), else_=jobs.c.queue_at)
     first = conn.execute(select(func.min(since, type_=UtcDateTime())).where(
-        jobs.c.status == literal_column("'queued'"), or_(jobs.c.run_after.is_(None), jobs.c.run_after <= now),
+        IS_QUEUED, or_(jobs.c.run_after.is_(None), jobs.c.run_after <= now),
         or_(jobs.c.expires_at.is_(None), jobs.c.expires_at > now))).scalar()
     return seconds(first, now) or 0.0
 
 
 def _stuck(conn: Connection, now: datetime) -> int:
     running = select(
-        jobs.c.lease_until, jobs.c.updated_at, rate_groups.c.crawl_delay_sec, _interval().label("interval_sec"),
+        jobs.c.lease_until, jobs.c.updated_at, rate_groups.c.crawl_delay_sec, INTERVAL.label("interval_sec"),
     ).join_from(jobs, rate_groups, rate_groups.c.key == jobs.c.group_key, isouter=True).where(
-        jobs.c.status == literal_column("'running'"))
+        IS_RUNNING)
     return sum(_is_stuck(row, now) for row in conn.execute(running))
 
 
 def _is_stuck(row: Any, now: datetime) -> bool:
-    interval = max(row.interval_sec or 0.0, row.crawl_delay_sec or 0.0)
+    interval = max(row.interval_sec, row.crawl_delay_sec or 0.0)
     silent = timedelta(seconds=max(_NO_PROGRESS_SEC, _INTERVALS * interval))
     return bool(row.lease_until < now or row.updated_at < now - silent)
-
-
-def _interval() -> ColumnElement[Any]:
-    """The interval in force of a job's target; of a job without one the largest of its site."""
-    in_force = case((targets.c.grown_interval_sec > targets.c.interval_sec, targets.c.grown_interval_sec),
-                    else_=targets.c.interval_sec)
-    return select(func.max(in_force)).where(
-        (targets.c.target_code == jobs.c.target_code)
-        | (jobs.c.target_code.is_(None) & (targets.c.site_code == jobs.c.site_code))).scalar_subquery()
 
 
 def _paused(conn: Connection, now: datetime) -> int:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, func, select
 from models.base import FAR
 from models.facts import Facts, Hold, JobFacts, LineFacts, RunningFacts, WorkerFacts
 from models.groups import cooldowns, fleet, rate_groups
-from models.jobs import attempts, jobs
+from models.jobs import INTERVAL, IS_RUNNING, attempts, jobs
 from models.queries import line
 from models.queries.reading import db_moment
 from models.queries.workers import is_fresh
@@ -61,16 +61,6 @@ def many(conn: Connection, job_ids: Sequence[str], now: datetime | None = None) 
     moment = db_moment(conn, now)
     return [one for start in range(0, len(job_ids), _AT_ONCE)
             for one in _scene(conn, job_ids[start : start + _AT_ONCE], moment)]
-
-
-def next_up(conn: Connection, groups: Sequence[str], now: datetime | None = None) -> dict[str, str]:
-    """Return, by group, the queued job that comes next in its lane: the first due one, else the one due first."""
-    moment = db_moment(conn, now)
-    found: dict[str, str] = {}
-    for start in range(0, len(groups), _AT_ONCE):
-        some = groups[start : start + _AT_ONCE]
-        found |= line.first_due(conn, some) | line.heads(conn, some, moment)
-    return found
 
 
 def _opens(one: Facts) -> datetime:
@@ -160,9 +150,8 @@ def _running(conn: Connection, keys: Sequence[str], codes: Iterable[str]) -> lis
     wanted = (
         select(jobs.c.job_id, jobs.c.group_key, jobs.c.site_code, jobs.c.target_code, jobs.c.worker, jobs.c.lease_until,
                jobs.c.stop_requested, func.coalesce(jobs.c.started_at, jobs.c.claimed_at).label("since"),
-               line.INTERVAL.label("interval_sec"))
-        .join_from(jobs, targets, targets.c.target_code == jobs.c.target_code, isouter=True)
-        .where(line.RUNNING)
+               INTERVAL.label("interval_sec"))
+        .where(IS_RUNNING)
     )
     codes = list(codes)
     some = [wanted.where(jobs.c.group_key.in_(keys))]
@@ -172,7 +161,7 @@ def _running(conn: Connection, keys: Sequence[str], codes: Iterable[str]) -> lis
         for row in conn.execute(part):
             found[row.job_id] = RunningFacts(
                 row.job_id, row.group_key, row.since, row.lease_until, row.site_code, row.target_code, row.worker,
-                bool(row.stop_requested), float(row.interval_sec or 0.0))
+                bool(row.stop_requested), float(row.interval_sec))
     return list(found.values())
 
 
@@ -187,7 +176,7 @@ def _elsewhere(
 
 
 def _workers(conn: Connection, now: datetime) -> tuple[WorkerFacts, ...]:
-    busy = (select(jobs.c.boot_id, func.count().label("busy")).where(line.RUNNING)
+    busy = (select(jobs.c.boot_id, func.count().label("busy")).where(IS_RUNNING)
             .group_by(jobs.c.boot_id).subquery())
     wanted = (
         select(workers, busy.c.busy).join_from(workers, busy, busy.c.boot_id == workers.c.boot_id, isouter=True)

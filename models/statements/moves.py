@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from models.groups import lane_wake, rate_groups
-from models.jobs import jobs
+from models.jobs import IS_QUEUED, jobs
 from models.statements.queueing import notify
 
 GroupRow = dict[str, Any]
@@ -78,7 +78,7 @@ def move_queued(conn: Connection, site_code: str, group_key: str, now: datetime)
     """
     moved = conn.execute(
         update(jobs)
-        .where(jobs.c.site_code == site_code, jobs.c.status == "queued", jobs.c.group_key != group_key)
+        .where(jobs.c.site_code == site_code, IS_QUEUED, jobs.c.group_key != group_key)
         .where(~jobs.c.group_key.startswith("_", autoescape=True))
         .values(group_key=group_key, updated_at=now)
     )
@@ -89,7 +89,7 @@ def move_queued_target(conn: Connection, target_code: str, site_code: str, group
     """Move the queued jobs of a target that the file now puts under another site; return how many."""
     moved = conn.execute(
         update(jobs)
-        .where(jobs.c.target_code == target_code, jobs.c.status == "queued", jobs.c.site_code != site_code)
+        .where(jobs.c.target_code == target_code, IS_QUEUED, jobs.c.site_code != site_code)
         .where(~jobs.c.group_key.startswith("_", autoescape=True))
         .values(site_code=site_code, group_key=group_key, updated_at=now)
     )
@@ -114,7 +114,7 @@ def cancel_scheduled(conn: Connection, target_codes: Sequence[str], now: datetim
 
 
 def _scheduled(target_codes: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
-    return jobs.c.target_code.in_(target_codes), jobs.c.status == "queued", jobs.c.source == "schedule"
+    return jobs.c.target_code.in_(target_codes), IS_QUEUED, jobs.c.source == "schedule"
 
 
 def wake(conn: Connection, keys: Iterable[str], now: datetime) -> None:

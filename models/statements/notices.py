@@ -26,7 +26,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import EPOCH, Json, UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import fleet, rate_groups
-from models.jobs import jobs
+from models.jobs import in_state, jobs
 from models.operations import notices
 
 #: characters of an error that a notice carries
@@ -70,7 +70,7 @@ def dead_letters(conn: Connection, limit: int) -> Any:
         _facts(conn, job_id=jobs.c.job_id, job_kind=jobs.c.kind, target_code=jobs.c.target_code,
                site_code=jobs.c.site_code, group=jobs.c.group_key, attempt=jobs.c.attempt,
                error=func.substr(jobs.c.error_msg, 1, ERROR_CHARACTERS)).label("document"),
-    ).where(jobs.c.status == literal_column("'failed'"), jobs.c.finished_at >= SINCE)
+    ).where(in_state("failed"), jobs.c.finished_at >= SINCE)
     return _store(conn, found, limit)
 
 

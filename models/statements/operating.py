@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Update, case, func, in
 
 from models.base import db_now
 from models.groups import lane_wake
-from models.jobs import jobs
+from models.jobs import in_state, jobs
 from models.sites import sites, targets
 
 ACTIVE, DEAD = ("queued", "running"), ("failed", "cancelled")
@@ -31,7 +31,7 @@ def wanted(conditions: Sequence[ColumnElement[bool]], states: Sequence[str]) -> 
     """Find the jobs in `states` that fulfil `conditions`, with what has to be locked for them, in lane order."""
     return (
         select(jobs.c.seq, jobs.c.group_key, HOME.label("home"), jobs.c.dedupe_key)
-        .where(*conditions, jobs.c.status.in_(states)).order_by(jobs.c.group_key, jobs.c.seq))
+        .where(*conditions, in_state(*states)).order_by(jobs.c.group_key, jobs.c.seq))
 
 
 def cancel_queued(seqs: Sequence[int]) -> Update:

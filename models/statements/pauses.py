@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Select,
     String,
@@ -25,7 +26,7 @@ from sqlalchemy import (
 
 from models.base import FAR, UtcDateTime, db_now, plus_seconds
 from models.groups import cooldowns, fleet, lane_wake, rate_groups
-from models.jobs import jobs
+from models.jobs import IS_QUEUED, jobs
 from models.requests import requests
 from models.sites import interval_history, sites, targets
 
@@ -53,6 +54,11 @@ HOME = select(sites.c.group_key).where(sites.c.site_code == bindparam("b_site", 
 CHECKPOINT = select(jobs.c.last_completed_page).where(jobs.c.job_id == bindparam("b_job", type_=String()))
 
 
+def _since(until: ColumnElement[Any], began: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Since when a group is paused: a pause that is renewed before its end is one pause, and is told as one."""
+    return case((until > db_now(), func.coalesce(began, db_now(), type_=UtcDateTime())), else_=db_now())
+
+
 def pause(
     conn: Connection, *, group: str, delay_sec: float, kind: str, reason: str, level: int, **at: Any
 ) -> None:
@@ -64,7 +70,7 @@ def pause(
             pause_until=case((longer, rate_groups.c.pause_until), else_=until),
             pause_kind=case((longer, rate_groups.c.pause_kind), else_=kind),
             pause_reason=case((longer, rate_groups.c.pause_reason), else_=reason),
-            paused_at=db_now(), cooldown_level=level,
+            paused_at=_since(rate_groups.c.pause_until, rate_groups.c.paused_at), cooldown_level=level,
         ), at)
 
 
@@ -126,7 +132,8 @@ def set_crawl_delay(group: str, seconds: float, job_id: str, attempt: int) -> An
 def _hold(table: Any, until: datetime | None, for_sec: float | None, who: str, reason: str) -> Update:
     end: Any = plus_seconds(db_now(), for_sec) if for_sec is not None else literal(until or FAR, UtcDateTime())
     return update(table).where(end > db_now()).values(
-        operator_pause_until=end, operator_pause_reason=reason, operator_pause_by=who, operator_paused_at=db_now())
+        operator_pause_until=end, operator_pause_reason=reason, operator_pause_by=who,
+        operator_paused_at=_since(table.c.operator_pause_until, table.c.operator_paused_at))
 
 
 def hold(group: str, until: datetime | None, for_sec: float | None, *, who: str, reason: str) -> Update:
@@ -158,7 +165,7 @@ EXISTS = select(rate_groups.c.key).where(rate_groups.c.key == bindparam("b_group
 WAKE_ALL = insert(lane_wake).from_select(
     ["group_key", "at"],
     select(rate_groups.c.key, db_now()).where(
-        select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, jobs.c.status == "queued").exists()))
+        select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, IS_QUEUED).exists()))
 
 
 def end_cooldowns(conn: Connection, groups: Sequence[str], **at: Any) -> list[str]:

@@ -20,7 +20,6 @@ from sqlalchemy import (
     false,
     func,
     insert,
-    literal_column,
     null,
     or_,
     select,
@@ -31,25 +30,10 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import fleet, lane_wake, rate_groups
-from models.jobs import attempts, jobs
+from models.jobs import INTERVAL, IS_ACTIVE, IS_QUEUED, IS_RUNNING, attempts, jobs
 from models.listening import CHANNEL
 from models.sites import sites, targets
 from models.workers import counters, workers
-
-#: the interval in force of a job's target; of a job without a target the largest of its site (rule R8)
-INTERVAL: ColumnElement[float] = func.coalesce(
-    select(func.max(case(
-        (targets.c.grown_interval_sec > targets.c.interval_sec, targets.c.grown_interval_sec),
-        else_=targets.c.interval_sec)))
-    .where((targets.c.target_code == jobs.c.target_code)
-           | (jobs.c.target_code.is_(None) & (targets.c.site_code == jobs.c.site_code)))
-    .correlate(jobs).scalar_subquery(),
-    0.0,
-)
-
-
-#: spelled out: a plan for all values cannot know that a parameter is the word of a partial index
-_RUNNING = jobs.c.status == literal_column("'running'")
 
 
 def insert_job(
@@ -100,7 +84,7 @@ def active(conn: Connection, job_id: str | None, dedupe_key: str | None) -> Any:
     if dedupe_key is None:
         return None
     return conn.execute(select(jobs.c.job_id, jobs.c.group_key).where(
-        jobs.c.dedupe_key == dedupe_key, jobs.c.status.in_(("queued", "running")))).first()
+        jobs.c.dedupe_key == dedupe_key, IS_ACTIVE)).first()
 
 
 #: looks without a lock: is there anything to fold, is any group ready
@@ -181,7 +165,7 @@ _LOST = (
 def expired(limit: int, behind: str) -> Select[Any]:
     """Find running jobs whose lease is over, by id, those behind the id `behind`."""
     return select(jobs.c.job_id, jobs.c.attempt, jobs.c.group_key).where(
-        _RUNNING, jobs.c.lease_until < db_now(), jobs.c.job_id > behind
+        IS_RUNNING, jobs.c.lease_until < db_now(), jobs.c.job_id > behind
     ).order_by(jobs.c.job_id).limit(limit)
 
 
@@ -196,7 +180,7 @@ def running_of(boot_ids: list[str]) -> Select[Any]:
     return select(
         jobs.c.job_id, jobs.c.attempt, jobs.c.group_key, jobs.c.started_at.is_not(None).label("started"),
         seconds_from(jobs.c.claimed_at, db_now()).label("age_sec"),
-    ).where(_RUNNING, jobs.c.boot_id.in_(boot_ids))
+    ).where(IS_RUNNING, jobs.c.boot_id.in_(boot_ids))
 
 
 def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
@@ -209,13 +193,12 @@ def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
 
 def asleep(limit: int) -> Select[Any]:
     """Find groups with due work whose `ready_at` would not wake anybody in time (it should find none)."""
-    # the status as a literal: for a parameter neither database takes the partial index, and would read every queued job
-    queued = (jobs.c.group_key == rate_groups.c.key, jobs.c.status == literal_column("'queued'"),
+    queued = (jobs.c.group_key == rate_groups.c.key, IS_QUEUED,
               jobs.c.expires_at.is_(None) | (jobs.c.expires_at > db_now()))
     due = (select(jobs.c.seq).where(*queued, jobs.c.run_after.is_(None)).exists()
            | select(jobs.c.seq).where(*queued, jobs.c.run_after <= db_now()).exists())
     held = select(fleet.c.operator_pause_until).where(fleet.c.id == 1).scalar_subquery()
-    running = select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, jobs.c.status == "running").exists()
+    running = select(jobs.c.seq).where(jobs.c.group_key == rate_groups.c.key, IS_RUNNING).exists()
     woken = select(lane_wake.c.id).where(lane_wake.c.group_key == rate_groups.c.key).exists()
     soon = plus_seconds(db_now(), bindparam("b_slack", type_=Float()))
 
@@ -245,14 +228,14 @@ def misplaced(site_codes: Sequence[str] | None = None) -> Select[Any]:
     return (
         select(jobs.c.site_code, jobs.c.group_key.label("here"), sites.c.group_key).distinct()
         .join_from(jobs, sites, sites.c.site_code == jobs.c.site_code)
-        .where(*among, jobs.c.status == literal_column("'queued'"), sites.c.group_key != jobs.c.group_key,
+        .where(*among, IS_QUEUED, sites.c.group_key != jobs.c.group_key,
                ~jobs.c.group_key.startswith("_", autoescape=True))
     )
 
 
 REHOME = (
     update(jobs)
-    .where(jobs.c.site_code == bindparam("b_site", type_=String()), jobs.c.status == "queued",
+    .where(jobs.c.site_code == bindparam("b_site", type_=String()), IS_QUEUED,
            jobs.c.group_key != bindparam("b_group", type_=String()), ~jobs.c.group_key.startswith("_", autoescape=True))
     .values(group_key=bindparam("b_group", type_=String()), updated_at=db_now())
 )

@@ -21,7 +21,6 @@ from sqlalchemy import (
     delete,
     func,
     literal,
-    literal_column,
     or_,
     select,
     text,
@@ -32,7 +31,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import EPOCH, UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import cooldowns, rate_groups
-from models.jobs import attempts, jobs
+from models.jobs import attempts, in_state, jobs
 from models.operations import notices, operations
 from models.requests import requests, robots_copies
 from models.sites import interval_history
@@ -113,7 +112,7 @@ def old_jobs(status: str, limit: int) -> Select[Any]:
     """Find finished jobs that are no longer kept, the oldest first; locked ones are left for the next time."""
     return (
         select(jobs.c.job_id)
-        .where(jobs.c.status == literal_column(f"'{status}'"), jobs.c.finished_at < BEFORE, _NOTHING_TO_SEND)
+        .where(in_state(status), jobs.c.finished_at < BEFORE, _NOTHING_TO_SEND)
         .order_by(jobs.c.finished_at).limit(limit).with_for_update(skip_locked=True)
     )
 

@@ -6,14 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from config.errors import PartialCrawl, PermanentJobError
 from config.settings import Settings
 from models.claim import Commit, Started
 from models.db import Database
 from models.groups import cooldowns
+from models.jobs import INTERVAL, jobs
+from models.ledger import NewJob
 from models.pacing import Pacing
-from models.queries import crawling
 from models.reaper import Reaper
 from models.sites import interval_history, targets
 from tests.support.ledger import Bench, objection, seed
@@ -216,5 +218,7 @@ def test_c5_a_step_back_ends_at_a_baseline_that_was_raised_meanwhile(database: D
 def test_r8_a_job_without_a_target_keeps_the_largest_interval_of_its_site(bench: Bench) -> None:
     bench.change(targets, targets.c.target_code == "gd_other", grown_interval_sec=13.0)
     bench.change(targets, targets.c.target_code == "hn_news", interval_sec=99.0)
+    for site in ("gd_site", "hn_site", "gone"):
+        bench.ledger.submit(None, NewJob(kind="ping", site_code=site, group="_tasks", job_id=site))
     with bench.db.read() as conn:
-        assert [crawling.site_interval(conn, site) for site in ("gd_site", "hn_site", "gone")] == [13, 99, 0]
+        assert dict(conn.execute(select(jobs.c.job_id, INTERVAL)).all()) == {"gd_site": 13, "hn_site": 99, "gone": 0}

@@ -18,12 +18,15 @@ from models.db import Database
 from models.groups import fleet, rate_groups
 from models.jobs import jobs
 from models.notices import Notice, Notices
-from models.operations import notices
+from models.operations import Operator, notices
 from models.outcome import Ended, Tally, judge
+from models.pacing import OperatorPacing
+from models.statements import pauses
 from routing.lanes.webhook import SIGNATURE, send
 from tests.support.ledger import SMALL, Bench, in_thread, seed
 from tests.support.receiver import receiver
 
+ANN = Operator("ann@desk", "cli", "works")
 URL = "https://hooks.example.org/T000/secret-part"
 
 
@@ -126,6 +129,34 @@ def test_a_group_paused_for_over_an_hour_is_told_while_it_still_is(bench: Bench,
     assert found["g2"]["paused_until"] is None
     assert "until somebody resumes (operator): works" in found["g2"]["text"]
     assert found["*"]["text"].startswith("all groups are paused")
+
+
+def test_r9_a_pause_that_is_renewed_before_its_end_is_told_after_an_hour_and_once(bench: Bench, told: Notices) -> None:
+    pacing = OperatorPacing(bench.db, bench.clock)
+    began, found = bench.clock.now, []
+    for _ in range(6):
+        pacing.pause("g1", ANN, for_sec=3_000.0)
+        pacing.pause_all(ANN, for_sec=3_000.0)
+        found.append(told.find())
+        bench.clock.advance(1_800)
+    assert sum(found) == 2, "the group's and that of all"
+    assert bench.group()["operator_paused_at"] == began
+    bench.clock.advance(7_200)
+    pacing.pause("g1", ANN, for_sec=3_000.0)
+    assert bench.group()["operator_paused_at"] == bench.clock.now, "a pause after the end of another is a new one"
+
+
+def test_c3_a_cooldown_on_top_of_another_began_with_the_first(bench: Bench) -> None:
+    began = bench.clock.now
+    bench.change(rate_groups, rate_groups.c.key == "g1", paused_at=began, pause_until=began + timedelta(seconds=30))
+    bench.clock.advance(20)
+    with bench.db.write() as conn:
+        pauses.pause(conn, group="g1", delay_sec=60.0, kind="rate", reason="429", level=2, p_now=bench.clock.now)
+    assert bench.group()["paused_at"] == began
+    later = bench.clock.advance(61)
+    with bench.db.write() as conn:
+        pauses.pause(conn, group="g1", delay_sec=60.0, kind="rate", reason="429", level=3, p_now=later)
+    assert bench.group()["paused_at"] == later
 
 
 def test_a_try_that_did_not_arrive_is_repeated_with_growing_pauses(bench: Bench, told: Notices) -> None:

@@ -174,6 +174,20 @@ def test_j14_a_submit_that_comes_between_wins_and_is_named(bench: Bench, monkeyp
     assert bench.job(job)["status"] == "failed"
 
 
+def test_j14_a_job_that_prune_deletes_in_between_is_not_told_as_requeued(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, once = dead(bench), bench.ledger._requeue_once
+
+    def late(*what: Any) -> Any:
+        with bench.db.write() as conn:
+            conn.execute(jobs.delete().where(jobs.c.job_id == job))
+        return once(*what)
+
+    monkeypatch.setattr(bench.ledger, "_requeue_once", late)
+    assert bench.ledger.requeue(job, ANN) == Answer("refused", "not_found")
+
+
 def test_j14_of_several_dead_jobs_of_a_key_the_newest_goes_on(bench: Bench) -> None:
     old, new = dead(bench, dedupe_key="k"), dead(bench, dedupe_key="k")
     plain = dead(bench, "t2")

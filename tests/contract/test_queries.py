@@ -195,6 +195,30 @@ def test_a_lane_shows_who_runs_and_who_is_next(conn: Connection) -> None:
     assert (lane["interval_sec"], lane["worker"], lane["pause_kind"]) == (13.0, "w1", None)
 
 
+def test_r10_what_no_claim_would_take_is_not_named_as_next(conn: Connection) -> None:
+    for code, group in (("s1", "g1"), ("s2", "g1"), ("gone", "g2"), ("busy", "g1"), ("calm", "g3")):
+        add_site(conn, code, group)
+    for group in ("g1", "g2", "g3"):
+        add_group(conn, group)
+
+    def following(group: str = "g1") -> str | None:
+        shown = next(one for one in queries.lanes(conn) if one["group"] == group)
+        assert queries.lane(conn, group) == shown
+        return shown["next_queued_target"]
+
+    add_job(conn, "expired", priority=1, site_code="s1", target_code="expired", expires_at=ago(1))
+    add_job(conn, "moved", priority=2, site_code="gone", target_code="moved")
+    assert following() is None
+    add_job(conn, "late", priority=3, site_code="s1", target_code="late", run_after=ahead(600))
+    add_job(conn, "soon", priority=4, site_code="s1", target_code="soon", run_after=ahead(60))
+    assert following() == "soon"
+    add_job(conn, "runs", "running", group_key="g2", site_code="busy", target_code="runs")
+    add_job(conn, "busy", priority=5, site_code="busy", target_code="busy")
+    assert following() == "busy", "it is due already and waits for its site alone"
+    add_job(conn, "free", priority=9, site_code="s2", target_code="free")
+    assert following() == "free"
+
+
 def test_the_later_pause_holds_and_an_endless_one_has_no_end(conn: Connection) -> None:
     soon, later = ahead(60), ahead(600)
     add_group(conn, "cooling", pause_until=later, pause_reason="403", operator_pause_until=soon, cooldown_level=2)
@@ -211,6 +235,7 @@ def test_the_later_pause_holds_and_an_endless_one_has_no_end(conn: Connection) -
 def test_live_counts_a_pause_down_by_the_databases_clock(conn: Connection) -> None:
     add_group(conn, "g1", pause_until=ahead(40), pause_reason="rate 403")
     add_group(conn, "g3")
+    add_group(conn, "g4")
     add_job(conn, "cooling", current_page=4, progress={"page": 4, "pages_total": 9})
     add_job(conn, "working", "running", group_key="g2", site_code="two", target_code="two_docs")
     add_job(conn, "waiting", group_key="g3", site_code="three")

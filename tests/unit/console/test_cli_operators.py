@@ -103,6 +103,7 @@ def test_j14_a_filter_brings_back_what_it_names_and_one_that_names_nothing_is_re
         cli.refuses(2, command)
         cli.refuses(2, command, "--search", "")
     assert "not done ones" in cli.refuses(2, "requeue", "--status", "done")
+    assert "not done ones" in cli.refuses(2, "cancel", "--status", "done")
 
 
 def test_c5_an_interval_without_growth_is_reset_to_what_it_is(cli: CommandLine) -> None:

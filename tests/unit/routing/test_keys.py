@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from routing.keys import group_of_lane, host_glob, host_key, host_of, is_key, key_problem, lane_name, site_key
+from routing.keys import host_glob, host_key, host_of, is_key, key_problem, lane_name, site_key
 
 
 @pytest.mark.parametrize(
@@ -86,15 +86,8 @@ def test_a_code_that_looks_like_a_shortened_one_cannot_take_its_key() -> None:
     assert site_key(taken.removeprefix("site:")) != taken
 
 
-def test_a_lane_is_named_after_its_group_and_back() -> None:
+def test_a_lane_is_named_after_its_group() -> None:
     assert lane_name("www.example.org") == "rg.www.example.org"
-    assert group_of_lane("rg.[::1]:8080") == "[::1]:8080"
-    assert group_of_lane("rg._seed") == "_seed"
-
-
-@pytest.mark.parametrize("queue", ["inbox", "celery", "rg.", "rg.UPPER", "xrg.h", "rg." + "a" * 201])
-def test_other_queues_are_no_lanes(queue: str) -> None:
-    assert group_of_lane(queue) is None
 
 
 @pytest.mark.parametrize("key", ["", "City", "a b", "ä", "a/b", "x" * 201, "_cleanup"])
