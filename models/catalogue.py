@@ -30,11 +30,14 @@ from models.catalogue_plan import (
     Choice,
     Choose,
     Difference,
+    Guests,
+    Refuse,
     SitePlan,
     Standing,
     Stored,
     TargetPlan,
     compare,
+    refuse_nothing,
 )
 from models.db import Database
 from models.operations import Operator
@@ -43,8 +46,8 @@ from models.statements import moves, postgres, sqlite
 from models.statements import sites as rows
 from models.statements.operations import log_operation
 
-__all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "LoadReport", "SitePlan", "Standing", "TargetPlan",
-           "preview"]
+__all__ = ["Catalogue", "CataloguePlan", "Choice", "Choose", "Guests", "LoadReport", "SitePlan", "Standing",
+           "TargetPlan", "preview"]
 
 _log = get_logger(__name__)
 
@@ -91,17 +94,20 @@ class Catalogue:
             _tell(found)
         return _report(found, plan)
 
-    def assign(self, site_code: str, group: str | None, choose: Choose, by: Operator | None = None) -> LoadReport:
+    def assign(
+        self, site_code: str, group: str | None, choose: Choose, by: Operator | None = None,
+        refuse: Refuse = refuse_nothing,
+    ) -> LoadReport:
         """Assign a site to `group` explicitly, which no rule overrides (rule R1); None lifts the assignment.
 
-        Sites of the same host come along. Raises BadInput if the site is unknown.
+        Sites of the same host come along. Raises BadInput if the site is unknown, or `refuse` has anything to say.
         """
         with self._db.write() as conn:
             moves.be_alone(conn)
             stored = _stored(conn)
             if site_code not in stored.sites:
                 raise BadInput(_unknown("site", site_code, stored.sites))
-            found = compare(stored, CataloguePlan((), (), choose), assigned={site_code: group})
+            found = compare(stored, CataloguePlan((), (), choose, refuse), assigned={site_code: group})
             self._carry_out(conn, found)
             if by is not None:
                 details = {"site_code": site_code, "assigned": group,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from config.errors import BadInput
+
 Row = dict[str, Any]
+_MOST_PROBLEMS = 20
 #: the columns that a file decides; everything else in the rows was learned
 SITE_COLUMNS = (
     "site_code", "name", "base_url", "cms_adapter", "group_key", "group_rule", "assigned_group", "options",
@@ -68,6 +71,24 @@ Choose = Callable[[Sequence[Standing]], Mapping[str, Choice]]
 
 
 @dataclass(frozen=True)
+class Guests:
+    """The hosts that a target may fetch from beside those of its group (rule P3)."""
+
+    target_code: str
+    site_code: str
+    hosts: tuple[str, ...]
+
+
+#: says of sites as they will stand, each with its group, and of the guests of all targets, what cannot be, in sentences
+Refuse = Callable[[Sequence[Standing], Sequence[Guests]], Sequence[str]]
+
+
+def refuse_nothing(_standings: Sequence[Standing], _guests: Sequence[Guests]) -> Sequence[str]:
+    """Accept everything."""
+    return ()
+
+
+@dataclass(frozen=True)
 class CataloguePlan:
     """Everything a file says, and the function that finds the groups: asked inside the transaction, about the stored
     sites too, because sites of one host share a group (rule R1)."""
@@ -75,6 +96,7 @@ class CataloguePlan:
     sites: Sequence[SitePlan]
     targets: Sequence[TargetPlan]
     choose: Choose
+    refuse: Refuse = refuse_nothing
 
 
 @dataclass(frozen=True)
@@ -113,7 +135,10 @@ def options_hash(adapter: str, base_url: str, options: Mapping[str, Any]) -> str
 def compare(
     stored: Stored, plan: CataloguePlan, *, prune: bool = False, assigned: Mapping[str, str | None] | None = None
 ) -> Difference:
-    """Return what `plan` changes; `assigned` are new explicit assignments by site code (None lifts one)."""
+    """Return what `plan` changes; `assigned` are new explicit assignments by site code (None lifts one).
+
+    Raises BadInput with everything that the plan's `refuse` has to say.
+    """
     wanted = _wanted_sites(stored, plan, assigned or {})
     choices = plan.choose([_standing(row) for row in wanted.values()])
     found = Difference(notes=[choices[code].note for code in sorted(choices) if choices[code].note])
@@ -122,9 +147,20 @@ def compare(
         found.groups[code] = row["group_key"]
         _compare_site(found, stored.sites.get(code), row)
     targets = _wanted_targets(stored, plan, wanted, prune, found)
+    _refuse(plan, wanted, choices, targets)
     for code in sorted(targets):
         _compare_target(found, stored.targets.get(code), targets[code])
     return found
+
+
+def _refuse(plan: CataloguePlan, sites: Mapping[str, Row], choices: Mapping[str, Choice], targets: Mapping[str, Row]) -> None:
+    guests = [Guests(code, row["site_code"], tuple(row["options"]["allowed_hosts"]))
+              for code, row in sorted(targets.items()) if row["options"].get("allowed_hosts")]
+    if guests:
+        standings = [replace(_standing(row), group=choices[code].group, rule=choices[code].rule)
+                     for code, row in sites.items()]
+        if problems := plan.refuse(standings, guests):
+            raise BadInput("\n".join(problems[:_MOST_PROBLEMS]))
 
 
 def _wanted_sites(stored: Stored, plan: CataloguePlan, assigned: Mapping[str, str | None]) -> dict[str, Row]:

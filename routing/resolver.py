@@ -6,11 +6,13 @@ The group is stored on the site's row when sites are loaded or assigned, so noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from config.errors import BadInput
 from models.catalogue import Catalogue, CataloguePlan, Choice, Choose, LoadReport, SitePlan, Standing, TargetPlan
 from models.operations import Operator
+from routing.guests import refusals
 from routing.keys import key_problem, site_key
 from routing.rules import Rule, SiteFacts, resolve_all
 
@@ -33,7 +35,8 @@ class Described(Protocol):
 
 def plan(described: Described) -> CataloguePlan:
     """Return what `Catalogue.load` is to carry out, with the groups found by the rules of the file (rule R1)."""
-    return CataloguePlan(described.sites, described.targets, chooser(described.rules))
+    return CataloguePlan(described.sites, described.targets, chooser(described.rules),
+                         partial(refusals, rules=tuple(described.rules)))
 
 
 def chooser(rules: Sequence[Rule] = ()) -> Choose:
@@ -54,7 +57,7 @@ def assign(catalogue: Catalogue, site_code: str, group: str | None, by: Operator
     problem = key_problem(group) if group is not None else None
     if problem is not None:
         raise BadInput(f"group key {problem}")
-    return catalogue.assign(site_code, group, chooser(), by)
+    return catalogue.assign(site_code, group, chooser(), by, refusals)
 
 
 def groups(catalogue: Catalogue, site_code: str | None = None) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,11 @@ from tasks.base import LaneTask
 from tasks.export.task import after_crawl
 from tasks.gate import CrawlGate
 from tasks.journal import CrawlJournal
+from tasks.pipeline.access import Access, NoAccess, open_access
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
 from tasks.pipeline.urls import host_key
+from tasks.pipeline.waf import Rule
 from tasks.pipeline.walk import crawl
 
 log = get_logger("ratelane.crawl")
@@ -36,11 +39,12 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     facts = patiently(lambda: _facts(db, target_code))
     if facts is None:
         raise PermanentJobError(f"target {target_code} is gone")
+    access = _access(facts, settings)
     start = start_point(attempt, facts)
     gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
     journal = CrawlJournal(db, attempt, gate, facts, start)
     try:
-        result = _walk(facts, start, gate, journal, settings)
+        result = _walk(facts, access, start, gate, journal, settings)
     except HostCooldown as objection:
         is_last = _is_last(attempt, objection)
         journal.leaves("failed" if is_last else "pending", f"cooldown: {objection.evidence.line()}")
@@ -101,19 +105,36 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
     return StartPoint(after_page=started.resume_from_page, force=started.force)
 
 
+def _access(facts: TargetFacts, settings: Settings) -> Access:
+    """Look up what the site's options refer to, here where the crawl runs (rule P1)."""
+    try:
+        return open_access(facts.site_code, facts.site_options, os.environ, settings.user_agent)
+    except NoAccess as error:
+        raise PermanentJobError(str(error)) from error
+
+
 def _walk(
-    facts: TargetFacts, start: StartPoint, gate: CrawlGate, journal: CrawlJournal, settings: Settings
+    facts: TargetFacts, access: Access, start: StartPoint, gate: CrawlGate, journal: CrawlJournal, settings: Settings
 ) -> CrawlResult:
+    with Fetcher(
+        gate, user_agent=access.user_agent, timeout_sec=settings.request_timeout_sec,
+        max_body_bytes=settings.max_body_bytes, headers=access.headers, secret_headers=access.secret_headers,
+        cookies=access.cookies, auth=access.auth, proxy=access.proxy, legacy_tls=access.legacy_tls, mask=access.mask,
+        is_secure=facts.base_url.startswith("https:"),
+    ) as fetcher:
+        return crawl(_spec(facts, access, settings), start, fetcher, journal, gate)
+
+
+def _spec(facts: TargetFacts, access: Access, settings: Settings) -> TargetSpec:
     site = facts.site_options
-    agent = site.get("user_agent") or settings.user_agent
-    spec = TargetSpec(
+    return TargetSpec(
         target_code=facts.target_code, site_code=facts.site_code, base_url=facts.base_url, adapter=facts.adapter,
-        options=facts.options, interval_sec=facts.interval_sec, user_agent=agent, headers=site.get("headers") or {},
+        options=facts.options, interval_sec=facts.interval_sec, user_agent=access.user_agent,
         group_hosts=frozenset(key for url in facts.group_urls if (key := host_key(url))),
-        waf_off=frozenset(site.get("waf_off") or ()), robots_retry_sec=settings.robots_retry_sec)
-    with Fetcher(gate, user_agent=agent, timeout_sec=settings.request_timeout_sec,
-                 max_body_bytes=settings.max_body_bytes) as fetcher:
-        return crawl(spec, start, fetcher, journal, gate)
+        allowed_hosts=frozenset(facts.options.get("allowed_hosts") or ()),
+        own_addresses=frozenset(site.get("own_addresses") or ()), waf_off=frozenset(site.get("waf_off") or ()),
+        waf_extra=tuple(Rule.model_validate(rule) for rule in site.get("waf_extra") or ()),
+        robots_retry_sec=settings.robots_retry_sec, mask=access.mask)
 
 
 def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settings: Settings) -> dict[str, Any]:

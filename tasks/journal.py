@@ -186,7 +186,8 @@ class CrawlJournal:
         row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "wait_sec": copy.wait_sec,
                "body": copy.text}
         self._commit(self.progress, robots=(row,))
-        hosts = {copy.host, *(key for url in self._facts.group_urls if (key := host_key(url)))}
+        hosts = {copy.host, *(key for url in self._facts.group_urls if (key := host_key(url))),
+                 *self._ask(lambda conn: crawling.allowed_hosts(conn, self._attempt.claim.group))}
         agent = self._facts.site_options.get("user_agent") or self._attempt.ledger.settings.user_agent
         bodies = self._ask(lambda conn: crawling.robots_with_delays(conn, sorted(hosts)))
         self._gate.bound_delay(max((crawl_delay(body, agent) for body in bodies), default=0.0))

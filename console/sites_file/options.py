@@ -33,14 +33,16 @@ def check_options(target: Entry, model: type[BaseModel]) -> Mapping[str, Any]:
         model.model_validate(data)
     except ValidationError as refused:
         for error in refused.errors(include_url=False):
-            line, key = _place(target, error["loc"])
-            target.problems.add(line, key, _words(error, list(model.model_fields)))
+            line, key = place_of(node, target.key("options"), error["loc"], target.line("options"))
+            target.problems.add(line, key, words_of(error, list(model.model_fields)))
     return data
 
 
-def _place(target: Entry, path: tuple[int | str, ...]) -> tuple[int, str]:
-    """Return line and key of the value at `path`; for a missing one the line of what should hold it."""
-    found, line, key = target.child("options"), target.line("options"), target.key("options")
+def place_of(
+    node: yaml.Node | None, key: str, path: tuple[int | str, ...], line: int | None = None
+) -> tuple[int, str]:
+    """Return line and key of the value at `path` below a node; for a missing one the line of what should hold it."""
+    found, line = node, line_of(node) if line is None and node is not None else line or 0
     for step in path:
         key += f"[{step}]" if isinstance(step, int) else f".{step}"
         line, found = _child(found, step) or (line, None)
@@ -55,7 +57,8 @@ def _child(node: yaml.Node | None, step: int | str) -> Pair | None:
     return None
 
 
-def _words(error: ErrorDetails, known: list[str]) -> str:
+def words_of(error: ErrorDetails, known: list[str]) -> str:
+    """Return what a model refuses, in the words of the file's errors."""
     match error["type"]:
         case "missing":
             return "is required"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from pydantic import BaseModel
 
-from config.settings import names_contact
 from console.sites_file.document import Problems, compose
-from console.sites_file.entry import Entry, Seen, nearest
+from console.sites_file.entry import Entry, Seen
 from console.sites_file.options import check_options, find_options
 from console.sites_file.shape import ScheduleOverrides, SitesFile
+from console.sites_file.site import SITE_KEYS, read_site_options
 from models.catalogue import SitePlan, TargetPlan
 from routing.keys import host_key, key_problem, site_key
 from routing.rules import Rule
@@ -22,7 +22,7 @@ from routing.rules import Rule
 _FILE = ("defaults", "rate_groups", "sites", "schedule")
 _DEFAULTS = ("interval_sec", "track_checkpoint")
 _RULE = ("key", "host", "adapter", "site")
-_SITE = ("site_code", "name", "base_url", "cms_adapter", "user_agent", "headers", "waf_off", "targets")
+_SITE = ("site_code", "name", "base_url", "cms_adapter", *SITE_KEYS, "targets")
 _TARGET = ("target_code", "name", "interval_sec", "track_checkpoint", "enabled", "options")
 _SCHEDULE = ("timezone", "entries")
 
@@ -91,12 +91,14 @@ def _site(entry: Entry, reading: _Reading) -> None:
     base_url, adapter = entry.text("base_url"), entry.text("cms_adapter")
     if entry.has("base_url") and host_key(base_url) is None:
         reading.warn(entry, "base_url", f"is no usable http(s) address; the site gets a lane of its own, {site_key(code)}")
+    elif "@" in urlsplit(base_url).netloc:
+        entry.problem("base_url", "must not hold a user or a password: `basic_auth` is the place")
     model = find_options(adapter) if adapter else ""
     if isinstance(model, str):
         if model:
             entry.problem("cms_adapter", model)
         model = _Anything
-    options = _site_options(entry, reading)
+    options = read_site_options(entry, reading.warn)
     reading.sites.append(SitePlan(code, base_url, adapter, entry.text("name", ""), options))
     for at, node in entry.items("targets"):
         _target(Entry(node, f"{entry.where}.targets[{at}]", _TARGET, reading.problems), code, model, reading)
@@ -104,52 +106,6 @@ def _site(entry: Entry, reading: _Reading) -> None:
 
 class _Anything(BaseModel, extra="allow"):
     """The options of an adapter that does not exist: nothing to say about them."""
-
-
-def _site_options(entry: Entry, reading: _Reading) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if entry.has("user_agent"):
-        options["user_agent"] = agent = entry.text("user_agent")
-        if not agent.strip():
-            entry.problem("user_agent", "must not be empty")
-        elif not agent.isprintable() or not agent.isascii():
-            entry.problem("user_agent", f"must be printable ASCII (is {agent!r})")
-        elif not names_contact(agent):
-            reading.warn(entry, "user_agent", "names no contact: add an address or a page where the site's owner finds you")
-    if headers := _headers(entry):
-        options["headers"] = headers
-    if rules := _waf_off(entry):
-        options["waf_off"] = rules
-    return options
-
-
-def _headers(entry: Entry) -> dict[str, str]:
-    node = entry.child("headers")
-    if node is None or not isinstance(node, yaml.MappingNode):
-        entry.data("headers")  # says what it is instead
-        return {}
-    names = [name.value for name, _value in node.value if isinstance(name, yaml.ScalarNode)]
-    headers = Entry(node, entry.key("headers"), names, entry.problems)
-    found = {name: headers.text(name) for name in names}
-    for name, value in found.items():
-        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-            headers.problem(name, "is no name of a header")
-        elif not value.isprintable():
-            headers.problem(name, "must be one printable line")
-    return found
-
-
-def _waf_off(entry: Entry) -> list[str]:
-    if not entry.has("waf_off"):
-        return []
-    from tasks.pipeline.waf import RULES
-
-    known = [rule.name for rule in RULES]
-    found = entry.texts("waf_off")
-    for at, (name, line) in enumerate(found):
-        if name not in known:
-            entry.problems.add(line, f"{entry.key('waf_off')}[{at}]", f"no rule is called {name!r}; {nearest(name, known)}")
-    return [name for name, _line in found]
 
 
 def _target(entry: Entry, site_code: str, model: type[BaseModel], reading: _Reading) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, cast, func, select
 
 from models.articles import article_aliases, articles, failed_items
 from models.base import db_now, seconds_from
@@ -50,6 +50,14 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
         options=row.options or {}, options_hash=row.options_hash, site_options=row.site_options or {},
         interval_sec=row.in_force, track_checkpoint=bool(row.track_checkpoint),
         frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
+
+
+def allowed_hosts(conn: Connection, group: str) -> set[str]:
+    """Return the hosts that the targets of a group may fetch from beside its sites' own (rule P3)."""
+    found = conn.scalars(
+        select(targets.c.options).join_from(targets, sites, sites.c.site_code == targets.c.site_code)
+        .where(sites.c.group_key == group, cast(targets.c.options, Text).like('%"allowed_hosts"%')))
+    return {host for options in found for host in (options or {}).get("allowed_hosts") or ()}
 
 
 def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:

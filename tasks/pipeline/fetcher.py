@@ -11,7 +11,7 @@ import httpx2
 from config.clock import monotonic
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.ports import Gate, RequestRecord
-from tasks.pipeline.transport import AddressRefused, Budget, Transport
+from tasks.pipeline.transport import AddressRefused, Budget, Transport, is_handshake
 from tasks.pipeline.urls import Scope, bare_host, canonical, host_key, is_private
 
 MAX_REDIRECTS = 5
@@ -58,25 +58,30 @@ _KINDS: tuple[tuple[str, tuple[type[Exception], ...]], ...] = (
 class Fetcher:
     """One crawl's client: its connections and cookies live as long as it does.
 
-    `auth` (user, password) and `cookies` go to the home of a fetch's scope alone, `headers` to every host; `proxy` is
-    a URL, `verify` False or an SSL context of the caller's.
+    `auth` (user, password), `cookies` and the headers called `secret_headers` go to the home of a fetch's scope alone,
+    other `headers` to every host; if it `is_secure` they go there over HTTPS alone. `proxy` is a URL, `verify` False
+    or an SSL context of the caller's. `mask` takes secrets out of what errors say; `legacy_tls` see `Transport`.
     """
 
     def __init__(
         self, gate: Gate, *, user_agent: str, timeout_sec: float = 20.0, max_body_bytes: int = 10_000_000,
         headers: Mapping[str, str] | None = None, cookies: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None, proxy: str | None = None, verify: Any = True,
+        secret_headers: frozenset[str] = frozenset(), legacy_tls: bool = False, mask: Callable[[str], str] = str,
+        is_secure: bool = False,
     ) -> None:
         self.gate, self.user_agent = gate, user_agent
         self.timeout_sec, self.max_body_bytes = timeout_sec, max_body_bytes
         self._budget = Budget()
-        self._auth, self._cookies = auth, dict(cookies or {})
+        self._auth, self._cookies, self._mask = auth, dict(cookies or {}), mask
+        self._is_secure, self._is_legacy, self._planted = is_secure, legacy_tls, False
+        self._headers, self._secret = dict(headers or {}), _SECRET | secret_headers
         self._client = httpx2.Client(
-            transport=Transport(self._budget, verify=verify, proxy=proxy), trust_env=False, follow_redirects=False,
-            timeout=None,
+            transport=Transport(self._budget, verify=verify, proxy=proxy, legacy_tls=legacy_tls), trust_env=False,
+            follow_redirects=False, timeout=None,
             headers={
                 "user-agent": user_agent, "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-                "accept-language": "zh-CN,zh;q=0.9,en;q=0.6", "accept-encoding": "gzip, deflate", **(headers or {}),
+                "accept-language": "zh-CN,zh;q=0.9,en;q=0.6", "accept-encoding": "gzip, deflate",
             },
         )
 
@@ -99,7 +104,6 @@ class Fetcher:
         `scope` None allows every host. `cut` keeps the first `max_bytes` of a longer body instead of failing.
         Raises FetchFailed, and whatever the gate raises.
         """
-        self._plant_cookies(scope)
         hops: list[str] = []
         here, looped = url, False
         while True:
@@ -125,32 +129,50 @@ class Fetcher:
     ) -> FetchedPage:
         attempt = _Attempt(self.gate, url)
         self._budget.ends, self._budget.scope = monotonic() + self.timeout_sec, scope
-        is_home = scope is None or attempt.host == scope.home
-        sent = {name: value for name, value in (headers or {}).items() if is_home or name.lower() not in _SECRET}
+        is_home = (scope is None or attempt.host == scope.home) and not (self._is_secure and url.startswith("http:"))
+        self._plant_cookies(scope, is_home)
+        sent = {name: value for name, value in {**self._headers, **(headers or {})}.items()
+                if is_home or name.lower() not in self._secret}
         auth = self._auth if is_home else None
         try:
             with self._client.stream(
                 "GET", url, headers=sent, auth=auth, extensions={"trace": attempt.trace}
             ) as response:
-                attempt.status = response.status_code
+                attempt.status, attempt.answered = response.status_code, monotonic()
                 body = self._read(response, attempt, limit, cut)
         except (*_WIRE_ERRORS, TooLarge) as error:
             kind = _kind(error, attempt)
-            attempt.end(f"{type(error).__name__}: {error}")
-            raise FetchFailed(kind, asked, str(error) or type(error).__name__) from error
+            detail = self._mask(str(error)) + self._hint(url, error)
+            attempt.end(f"{type(error).__name__}: {detail}")
+            raise FetchFailed(kind, asked, detail or type(error).__name__) from error
         except BaseException as error:
             if attempt.is_written:
-                attempt.end(f"{type(error).__name__}: {error}")
+                attempt.end(self._mask(f"{type(error).__name__}: {error}"))
             raise
         attempt.end("")
         return _page(asked, url, hops, response, body, attempt.bytes)
 
-    def _plant_cookies(self, scope: Scope | None) -> None:
-        """Put the configured cookies into the jar, for the site's own host alone."""
-        domain = "" if scope is None else bare_host(scope.home)
-        while self._cookies:
-            name, value = self._cookies.popitem()
-            self._client.cookies.set(name, value, domain=domain)
+    def _hint(self, url: str, error: Exception) -> str:
+        is_old = url.startswith("https:") and isinstance(error, httpcore2.ConnectError) and is_handshake(error)
+        if self._is_legacy or not is_old:
+            return ""
+        return " (an old server? `legacy_tls: true` of the site tries what it may speak)"
+
+    def _plant_cookies(self, scope: Scope | None, is_home: bool) -> None:
+        """Have the configured cookies in the jar for requests to the site's own host alone.
+
+        A jar's own rules would send them to subdomains and other ports as well. One that the site has set anew is its.
+        """
+        if is_home == self._planted:
+            return
+        self._planted = is_home
+        jar, domain = self._client.cookies, "" if scope is None else bare_host(scope.home)
+        for name, value in self._cookies.items():
+            if is_home:
+                jar.set(name, value, domain=domain)
+            else:
+                for cookie in [cookie for cookie in jar.jar if (cookie.name, cookie.value) == (name, value)]:
+                    jar.jar.clear(cookie.domain, cookie.path, cookie.name)
 
     def _read(self, response: httpx2.Response, attempt: _Attempt, limit: int, cut: bool) -> bytes:
         declared = response.headers.get("content-length", "")
@@ -178,6 +200,7 @@ class _Attempt:
         self.started = monotonic()
         self.is_written = False
         self.status: int | None = None
+        self.answered: float | None = None
         self.bytes = 0
 
     def trace(self, event: str, _info: dict[str, Any]) -> None:
@@ -192,7 +215,7 @@ class _Attempt:
         self._gate.after_request(
             RequestRecord(
                 self.url, self.host, self.started, monotonic(), self.status, self.bytes, error[:500],
-                self._interval_sec,
+                self._interval_sec, self.answered,
             )
         )
 

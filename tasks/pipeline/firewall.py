@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from config.clock import now
 from config.errors import Evidence, HostCooldown
 from tasks.pipeline import retry_after
+from tasks.pipeline.access import MASK
 from tasks.pipeline.fetcher import FetchFailed
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.target import TargetSpec
@@ -16,6 +18,8 @@ from tasks.pipeline.urls import host_key
 from tasks.pipeline.waf import Memory, Seen, Sign, Verdict, judge
 
 _EVIDENCE_CHARS = 2_000
+#: a cookie's name and value, at the beginning or behind the comma that joins two headers (dates have commas too)
+_COOKIE_VALUE = re.compile(r"((?:^|(?<=,))\s*[^=;,\s]+)=[^;,]*")
 #: so many bodies travel in the place of a parked attempt: a block page comes twice in a row
 _MOST_BODIES = 20
 #: robots.txt that answers like this is asked again later (rule P4); the site's other pages are none of its business
@@ -26,7 +30,7 @@ class Firewall:
     """Judges the answers of one walk; raises HostCooldown at a block."""
 
     def __init__(self, spec: TargetSpec, *, lone_403_is_weak: bool) -> None:
-        self._off, self._extra = spec.waf_off, spec.waf_extra
+        self._off, self._extra, self._mask = spec.waf_off, spec.waf_extra, spec.mask
         self._memory = Memory(lone_403_is_weak=lone_403_is_weak)
         #: hash of an article's body → final URL of the first article that had it
         self._bodies: dict[str, str] = {}
@@ -51,14 +55,14 @@ class Firewall:
             verdict = self._ask(seen)
         self._memory = self._memory.after(seen, verdict)
         if verdict is not None and verdict.is_block:
-            _object(verdict, page)
+            self._object(verdict, page)
         return verdict
 
     def judge_hop(self, hop: FetchedPage) -> None:
         """Look at a redirect before it is followed."""
         verdict = self._ask(_seen(hop, has_expected=False))
         if verdict is not None and verdict.is_block:
-            _object(verdict, hop)
+            self._object(verdict, hop)
 
     def judge_failure(self, error: FetchFailed) -> None:
         """Look at a request to which no whole response came."""
@@ -70,7 +74,7 @@ class Firewall:
         verdict = self._ask(seen)
         self._memory = self._memory.after(seen, verdict)
         if verdict is not None and verdict.is_block:
-            _object(verdict, hop)
+            self._object(verdict, hop)
 
     def judge_robots(self, page: FetchedPage) -> None:
         """Look at what robots.txt answered: only sure signs count, and 429 and 503 have a rule of their own (P4).
@@ -81,7 +85,19 @@ class Firewall:
         verdict = judge(_seen(page, has_expected=is_rules), Memory(), self._off, self._extra)
         if verdict is None or not verdict.is_block or (page.status in _NOT_NOW and verdict.kind == "rate"):
             return
-        _object(verdict, page)
+        self._object(verdict, page)
+
+    def _object(self, verdict: Verdict, page: FetchedPage) -> NoReturn:
+        """Raise HostCooldown with what the site sent, which may hold what it was sent (rule U6)."""
+        mask = self._mask
+        headers = {name: mask(_without_values(value) if name == "set-cookie" else value)
+                   for name, value in page.headers.items()}
+        evidence = Evidence(
+            kind=verdict.kind, status=page.status or None, url=mask(page.url), signs=verdict.signs, headers=headers,
+            body=mask(page.beginning[: 2 * _EVIDENCE_CHARS])[:_EVIDENCE_CHARS],
+            hops=tuple(mask(hop) for hop in (*page.hops, page.final_url)) if page.hops else (),
+            retry_after_raw=page.headers.get("retry-after"))
+        raise HostCooldown(evidence, wait_asked(page))
 
     def _ask(self, seen: Seen) -> Verdict | None:
         return judge(seen, self._memory, self._off, self._extra)
@@ -103,10 +119,6 @@ def _seen(page: FetchedPage, has_expected: bool, sign: Sign = "response") -> See
     )
 
 
-def _object(verdict: Verdict, page: FetchedPage) -> NoReturn:
-    evidence = Evidence(
-        kind=verdict.kind, status=page.status or None, url=page.url, signs=verdict.signs, headers=dict(page.headers),
-        body=page.beginning[:_EVIDENCE_CHARS], hops=(*page.hops, page.final_url) if page.hops else (),
-        retry_after_raw=page.headers.get("retry-after"),
-    )
-    raise HostCooldown(evidence, wait_asked(page))
+def _without_values(cookies: str) -> str:
+    """Return a Set-Cookie header with its names alone: the values are keys to the session."""
+    return _COOKIE_VALUE.sub(r"\1=" + MASK, cookies)

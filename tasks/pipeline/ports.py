@@ -20,7 +20,8 @@ class RequestRecord:
 
     `started` is `config.clock.monotonic()` directly before the first byte was written (before connecting, if no byte
     ever was), `ended` the moment of the last byte or of the failure, `status` None without a response, `error` ""
-    or ``Type: message``, `interval_sec` the gap that was required before it.
+    or ``Type: message``, `interval_sec` the gap that was required before it. `answered`: when the status had come, from
+    where on the time is that of the body's length.
     """
 
     url: str
@@ -31,6 +32,7 @@ class RequestRecord:
     bytes: int
     error: str
     interval_sec: float
+    answered: float | None = None
 
 
 class Gate(Protocol):

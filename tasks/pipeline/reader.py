@@ -191,8 +191,7 @@ class Reader:
 
     def _fetch(self, url: str, max_bytes: int | None = None) -> FetchedPage:
         try:
-            page = self._fetcher.fetch(url, scope=self.scope, headers=self._spec.headers, max_bytes=max_bytes,
-                                       inspect=self._inspect)
+            page = self._fetcher.fetch(url, scope=self.scope, max_bytes=max_bytes, inspect=self._inspect)
         except FetchFailed as error:
             self.firewall.judge_failure(error)
             raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ class TargetSpec:
     `group_hosts` are host keys of the group (``www.example.org``, ``127.0.0.1:8080``) and globs of its rules;
     `allowed_hosts` the target's own addition (rule P3). `own_addresses` are private IP addresses of the site.
     `waf_off` names rules of `tasks.pipeline.waf` to do without, `waf_extra` are the site's own. `robots_retry_sec` is
-    how long a robots.txt that could not be had is left alone.
+    how long a robots.txt that could not be had is left alone. `mask` takes the crawl's secrets out of a text.
     """
 
     target_code: str
@@ -33,13 +33,13 @@ class TargetSpec:
     options: Mapping[str, Any]
     interval_sec: float = 10.0
     user_agent: str = "ratelane"
-    headers: Mapping[str, str] = field(default_factory=dict)
     group_hosts: frozenset[str] = frozenset()
     allowed_hosts: frozenset[str] = frozenset()
     own_addresses: frozenset[str] = frozenset()
     waf_off: frozenset[str] = frozenset()
     waf_extra: tuple[Rule, ...] = ()
     robots_retry_sec: float = 1800.0
+    mask: Callable[[str], str] = field(default=str, repr=False)
 
     @property
     def scope(self) -> Scope:

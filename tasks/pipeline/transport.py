@@ -11,6 +11,7 @@ import queue
 import socket
 import ssl
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +24,8 @@ from tasks.pipeline.urls import Scope, is_private
 
 #: after this many idle seconds the site has hung up itself
 _IDLE_SEC = 60.0
+#: OpenSSL's SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
+_OP_LEGACY_SERVER_CONNECT = 0x4
 
 
 class AddressRefused(Exception):
@@ -146,23 +149,66 @@ def _context(verify: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context(verify, trust_env=False)
 
 
-class Transport(httpx2.BaseTransport):
-    """An httpx2 transport over connections that obey `budget`; errors are httpcore2's."""
+def relaxed(verify: ssl.SSLContext | bool) -> ssl.SSLContext:
+    """Return a context for servers that speak no better: TLS 1.0 to 1.2, old ciphers, keys, curve and renegotiation.
 
-    def __init__(self, budget: Budget, verify: ssl.SSLContext | bool = True, proxy: str | None = None) -> None:
+    Certificates are verified as `verify` says: who the server is matters with an old protocol as well.
+    """
+    if isinstance(verify, ssl.SSLContext):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = verify.check_hostname, verify.verify_mode
+        for certificate in verify.get_ca_certs(binary_form=True):
+            context.load_verify_locations(cadata=certificate)
+    else:
+        context = httpx2.create_ssl_context(verify, trust_env=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    # such servers stumble over the points of newer curves (BAD_ECPOINT)
+    context.set_ecdh_curve("prime256v1")
+    context.options |= _OP_LEGACY_SERVER_CONNECT
+    return context
+
+
+def is_handshake(error: BaseException) -> bool:
+    """Tell whether the two sides found no way to speak; a certificate that is not trusted is another matter."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError | ConnectionResetError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None and not isinstance(cause, ssl.SSLCertVerificationError)
+
+
+class Transport(httpx2.BaseTransport):
+    """An httpx2 transport over connections that obey `budget`; errors are httpcore2's.
+
+    With `legacy_tls`, a host with which the standard handshake fails is spoken to in the old ways from then on: some
+    hosts hang with those, so they are never the first (rule P4). No request was sent until a handshake is over.
+    """
+
+    def __init__(
+        self, budget: Budget, verify: ssl.SSLContext | bool = True, proxy: str | None = None, legacy_tls: bool = False
+    ) -> None:
         context = verify if isinstance(verify, ssl.SSLContext) else _context(verify)
-        if proxy is None:
-            self._pool = httpcore2.ConnectionPool(
-                ssl_context=context, keepalive_expiry=_IDLE_SEC,
-                network_backend=_Backend(budget, judges_addresses=True),
-            )
-        else:
-            # Behind a proxy names are resolved there: only the scope's hosts can be judged here.
-            way = httpx2.Proxy(proxy)
-            self._pool = httpcore2.HTTPProxy(
-                proxy_url=str(way.url), proxy_auth=way.raw_auth, ssl_context=context, keepalive_expiry=_IDLE_SEC,
-                network_backend=_Backend(budget, judges_addresses=False),
-            )
+        self._pool = _pool(budget, context, proxy)
+        self._old_pool = _pool(budget, relaxed(verify), proxy) if legacy_tls else None
+        self._old_hosts: set[tuple[bytes, int | None]] = set()
+
+    def _send(self, sent: httpcore2.Request) -> httpcore2.Response:
+        """Send over the pool that the host understands."""
+        host = sent.url.host, sent.url.port
+        if self._old_pool is None or sent.url.scheme != b"https":
+            return self._pool.handle_request(sent)
+        if host in self._old_hosts:
+            return self._old_pool.handle_request(sent)
+        try:
+            return self._pool.handle_request(sent)
+        except httpcore2.ConnectError as error:
+            if not is_handshake(error):
+                raise
+        found = self._old_pool.handle_request(sent)
+        self._old_hosts.add(host)
+        return found
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         assert isinstance(request.stream, httpx2.SyncByteStream)
@@ -174,7 +220,7 @@ class Transport(httpx2.BaseTransport):
             ),
             headers=request.headers.raw, content=request.stream, extensions=request.extensions,
         )
-        answer = self._pool.handle_request(sent)
+        answer = self._send(sent)
         assert isinstance(answer.stream, Iterable)
         return httpx2.Response(
             status_code=answer.status, headers=answer.headers, stream=_Body(answer.stream, answer.close),
@@ -183,3 +229,16 @@ class Transport(httpx2.BaseTransport):
 
     def close(self) -> None:
         self._pool.close()
+        if self._old_pool is not None:
+            self._old_pool.close()
+
+
+def _pool(budget: Budget, context: ssl.SSLContext, proxy: str | None) -> httpcore2.ConnectionPool:
+    if proxy is None:
+        return httpcore2.ConnectionPool(
+            ssl_context=context, keepalive_expiry=_IDLE_SEC, network_backend=_Backend(budget, judges_addresses=True))
+    # Behind a proxy names are resolved there: only the scope's hosts can be judged here.
+    way = httpx2.Proxy(proxy)
+    return httpcore2.HTTPProxy(
+        proxy_url=str(way.url), proxy_auth=way.raw_auth, ssl_context=context, keepalive_expiry=_IDLE_SEC,
+        network_backend=_Backend(budget, judges_addresses=False))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tasks.pipeline.waf_rules import TABLE
 
@@ -29,13 +29,13 @@ class Rule(BaseModel):
 
     `any_of` and `all_of` are texts of the body (case does not matter), `headers` parts of the values of headers that
     came ("" for any value), `cookie` and `location` patterns of the names of cookies set and of a redirect's target.
-    `max_text` is the length of the visible text, `max_body` of the body. `after_answer`: only from a host that has
-    answered in this attempt.
+    `without_headers` are headers that must not have come. `max_text` is the length of the visible text, `max_body` of
+    the body. `after_answer`: only from a host that has answered in this attempt.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
+    name: str = Field(min_length=1)
     kind: Kind
     sure: bool = True
     sign: Sign = "response"
@@ -43,6 +43,7 @@ class Rule(BaseModel):
     any_of: tuple[str, ...] = ()
     all_of: tuple[str, ...] = ()
     headers: dict[str, str] = {}
+    without_headers: frozenset[str] = frozenset()
     cookie: str = ""
     location: str = ""
     max_text: int | None = None
@@ -50,6 +51,41 @@ class Rule(BaseModel):
     lacks_content: bool = False
     after_answer: bool = False
     is_lone_403: bool = False
+
+    @field_validator("headers", mode="after")
+    @classmethod
+    def _lower(cls, headers: dict[str, str]) -> dict[str, str]:
+        return {name.lower(): part for name, part in headers.items()}
+
+    @field_validator("without_headers", mode="after")
+    @classmethod
+    def _lower_names(cls, names: frozenset[str]) -> frozenset[str]:
+        return frozenset(name.lower() for name in names)
+
+    @field_validator("cookie", "location", mode="after")
+    @classmethod
+    def _pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"is no regular expression: {error}") from error
+        return pattern
+
+
+def rule_problem(rule: Rule) -> str | None:
+    """Return why a rule of a site's own would speak where no firewall does, None if it is fit for use (rule C1)."""
+    words = any(text.strip() for text in (*rule.any_of, *rule.all_of))
+    if rule.sign != "response":
+        return None
+    if rule.statuses - {200} or rule.headers or (rule.cookie and words) or rule.location:
+        return None
+    if words and (rule.max_text is not None or rule.max_body is not None) and rule.lacks_content:
+        return None
+    if words:
+        return "a word alone is no sign: add `lacks_content: true` and `max_text`, or a status other than 200"
+    if rule.cookie:
+        return "a cookie alone is no sign, good pages set it too: add a status or a text"
+    return "names no sign: it would take every answer for a block"
 
 
 RULES: tuple[Rule, ...] = tuple(Rule.model_validate(row) for row in TABLE)
@@ -149,6 +185,7 @@ def _names(rule: Rule, seen: Seen) -> bool:
     return (
         all(text.lower() in seen.head for text in rule.all_of)
         and (not rule.any_of or any(text.lower() in seen.head for text in rule.any_of))
+        and not any(name in seen.headers for name in rule.without_headers)
         and all(name in seen.headers and part.lower() in seen.headers[name].lower() for name, part in rule.headers.items())
         and (not rule.cookie or any(re.search(rule.cookie, name) for name in seen.cookies))
         and (not rule.location or _leads(rule.location, seen))

@@ -18,18 +18,27 @@ PHRASES = (
     "unusual traffic", "rate limit", "request blocked", "access denied", "verify you are human",
 )
 
+#: what only the block pages of firewalls name; each counts only on a short page that lacks the expected content
+FIREWALLS = (
+    "errors.aliyun.com", "wangshan.360.cn", "wzws-waf-cgi", "bbs.yundun.com", "waf.tencent.com",
+    "hwclouds.com/waf", "yunjiasu-nginx", "wangsu.com/waf", "security.anquanbao",
+)
+
 TABLE: tuple[dict[str, Any], ...] = (
     # --- a browser is asked for: waiting ten minutes does not help ---
     {"name": "river_412", "kind": "js_challenge", "statuses": {412}, "any_of": ["<script"]},
     {"name": "river_202", "kind": "js_challenge", "statuses": {202, 200}, "all_of": ["$_ts", "<script"],
      "lacks_content": True, "max_text": SHORT_TEXT},
-    {"name": "jiasule_521", "kind": "js_challenge", "statuses": {521}, "any_of": ["<script"]},
+    {"name": "jiasule_521", "kind": "js_challenge", "statuses": {521}, "any_of": ["<script"],
+     "without_headers": ["cf-ray"], "max_text": 120},
     {"name": "cloudflare_header", "kind": "js_challenge", "headers": {"cf-mitigated": "challenge"}},
     {"name": "cloudflare_page", "kind": "js_challenge", "statuses": {403, 503},
-     "all_of": ["just a moment", "/cdn-cgi/challenge-platform"]},
+     "all_of": ["/cdn-cgi/challenge-platform"], "any_of": ["just a moment", "_cf_chl_opt"]},
     {"name": "edgeone_cookie", "kind": "js_challenge", "statuses": {200}, "all_of": ["eo_bot_ssid", "__tst_status"],
      "max_body": 5_000, "lacks_content": True},
     {"name": "aliyun_cookie", "kind": "js_challenge", "statuses": {200}, "all_of": ["var arg1=", "<script"],
+     "lacks_content": True, "max_text": SHORT_TEXT},
+    {"name": "wzws_challenge", "kind": "js_challenge", "statuses": {200}, "all_of": ["wzwschallenge", "<script"],
      "lacks_content": True, "max_text": SHORT_TEXT},
     {"name": "yunsuo_cookie", "kind": "js_challenge", "cookie": "^yunsuo_session_verify$", "lacks_content": True,
      "any_of": ["security_verify_data"]},
@@ -45,8 +54,10 @@ TABLE: tuple[dict[str, Any], ...] = (
     {"name": "empty_503", "kind": "rate", "statuses": {503}, "max_body": 0},
     {"name": "asked_to_wait_503", "kind": "rate", "statuses": {503}, "headers": {"retry-after": ""}},
     {"name": "captcha_redirect", "kind": "rate",
-     "location": r"(?i)^https?://([^/]*/(captcha|sorry|verify|antispider|wafcaptcha)([/?.]|$)|waf\.tencent\.com/)"},
+     "location": r"(?i)^https?://([^/]*/(captcha|sorry|verify|antispider|wafcaptcha)([/?.]|$)|(waf\.tencent\.com|sec\.[^/]+\.[^/]+)/)"},
     {"name": "safedog_page", "kind": "rate", "all_of": ["safedogsite"], "max_text": SHORT_TEXT, "lacks_content": True},
+    {"name": "named_firewall", "kind": "rate", "statuses": {200, 403}, "any_of": FIREWALLS, "max_text": SHORT_TEXT,
+     "lacks_content": True},
     {"name": "known_phrase", "kind": "rate", "statuses": {200}, "any_of": PHRASES, "max_text": SHORT_TEXT,
      "lacks_content": True},
     {"name": "answered_403", "kind": "rate", "statuses": {403}, "after_answer": True, "is_lone_403": True},

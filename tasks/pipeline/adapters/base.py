@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tasks.pipeline.page import FetchedPage
+from tasks.pipeline.urls import bare_host, host_key
 
 
 class WrongShape(Exception):
@@ -24,12 +25,20 @@ class NoSuchList(Exception):
     """The site answers well and has no list such as the options name: they are wrong, and trying again does not help."""
 
 
+def _host(name: str) -> str:
+    """Take a host, with its port if need be, as `urls.host_key` writes it."""
+    if "/" in name or host_key(f"http://{name}") != name or not bare_host(name).strip("*?."):
+        raise ValueError("must be a host in lower case, such as static.example.org, without scheme and path")
+    return name
+
+
 class CommonOptions(BaseModel):
     """What every target may say, whatever reads it (rule P2).
 
     For first crawls, until one has ended complete: `max_items` to take at most (the newest), `mark_known` to take what
     is listed as known without reading it. `since`: nothing older is taken, ever. `refetch_after_days`: what was read so
-    long ago is read again when it is met. `max_pages` are walked at most.
+    long ago is read again when it is met. `max_pages` are walked at most. `allowed_hosts` are fetched from beside the
+    group's own (rule P3): ``static.example.org``, ``static.example.org:8080``, or a glob, which stands for every port.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +48,7 @@ class CommonOptions(BaseModel):
     mark_known: bool = False
     refetch_after_days: int | None = Field(default=None, ge=1)
     max_pages: int | None = Field(default=None, ge=1)
+    allowed_hosts: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -276,3 +276,27 @@ def test_secrets_go_to_the_sites_own_host_alone(server: Server) -> None:
     assert sorted(own.headers["cookie"].split("; ")) == ["key=1", "lang=zh"]
     assert ("authorization" in others.headers, "cookie" in others.headers) == (False, False)
     assert others.headers["x-kind"] == "A"
+
+
+def test_secrets_of_a_secure_site_do_not_follow_it_to_plain_http(server: Server) -> None:
+    server.routes["/a"] = GOOD
+    with fetcher(MemoryGate(), auth=("user", "word"), cookies={"key": "1"}, headers={"X-Key": "2", "X-Kind": "A"},
+                 secret_headers=frozenset({"x-key"}), is_secure=True) as client:
+        client.fetch(f"{server.url}/a", scope=Scope(server.host))
+    sent = server.requests[0].headers
+    assert sent["x-kind"] == "A"
+    assert not {"authorization", "cookie", "x-key"} & set(sent)
+
+
+def test_configured_cookies_come_back_for_the_sites_own_host_and_not_if_it_set_its_own(server: Server) -> None:
+    with serve() as other:
+        other.routes["/b"] = GOOD
+        server.routes |= {"/a": GOOD, "/c": page("<p>1</p>", set_cookie="key=new; Path=/")}
+        scope = Scope(server.host, frozenset({other.host}))
+        with fetcher(MemoryGate(), cookies={"key": "old"}) as client:
+            for url in (f"{server.url}/a", f"{other.url}/b", f"{server.url}/a"):
+                client.fetch(url, scope=scope)
+            client.fetch(f"{server.url}/c", scope=scope)
+            client.fetch(f"{server.url}/a", scope=scope)
+        assert "cookie" not in other.requests[0].headers
+    assert [request.headers["cookie"] for request in server.requests] == ["key=old", "key=old", "key=old", "key=new"]
