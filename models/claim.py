@@ -61,6 +61,8 @@ class Started:
     since_response_sec: float | None
     crawl_delay_sec: float
     last_interval_sec: float
+    #: how long an answer of the group's hosts usually takes, None as long as nobody knows
+    usual_latency_sec: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,3 +102,4 @@ class Commit:
     weak_403: bool = False
     robots: tuple[dict[str, Any], ...] = ()
     crawl_delay_sec: float | None = None
+    usual_latency_sec: float | None = None

@@ -2,7 +2,8 @@
 
 It implements `tasks.pipeline.ports.Gate`. Between two requests of a group the gap is the largest of the interval of the
 target that made the last one, of this target's, and of the hosts' crawl-delays, counted from the end of the last
-response; before the first request of an attempt the group's row knows that end.
+response; before the first request of an attempt the group's row knows that end. Answers that become slow raise the gap
+behind them (see `tasks.pipeline.latency`): to the group it is the interval of its last response.
 
 A long wait gives the slot back only at a stop point (rule R6): whatever the crawl has begun there, with its redirects
 and further tries, it ends, so that every attempt gets further.
@@ -12,17 +13,23 @@ from __future__ import annotations
 
 from config import clock
 from config.errors import Parked
+from config.logs import get_logger, log_event
 from config.probes import probe
 from config.settings import Settings
 from models.attempt import Attempt
 from models.db import patiently
 from routing.lanes.guard import Guard
+from tasks.pipeline.latency import Latency, is_good
 from tasks.pipeline.ports import RequestRecord
 
 #: a request to stop is noticed within this time, half of what rule J10 allows
 LOOK_EVERY_SEC = 1.0
 #: the body says for so much longer than it needs that it is busy, and so says it that much more rarely
 BUSY_SLACK_SEC = 10.0
+#: the usual latency is written when it differs by so much from what the group's row has
+_WORTH_A_WRITE = 0.25
+
+log = get_logger("ratelane.gate")
 
 
 class CrawlGate:
@@ -37,6 +44,7 @@ class CrawlGate:
         self.records: list[tuple[int, RequestRecord]] = []
         self._count = 0
         self.new_delay: float | None = None
+        self._latency, self._told_usual = Latency(started.usual_latency_sec), started.usual_latency_sec
         now, since = clock.monotonic(), started.since_response_sec
         #: the group's own word, and the end of its last response as far as it is known
         self._not_before = now + max(started.wait_sec, 0.0)
@@ -98,8 +106,28 @@ class CrawlGate:
         probe("responded", self._job, self._number)
         self._count += 1
         self.records.append((self._count, record))
-        self._last_end, self._last_interval = record.ended, self._interval
-        self._attempt.responded = (record.ended, self._interval)
+        self._hear(record)
+        self._last_end, self._last_interval = record.ended, max(self._interval, self._latency.raised_sec)
+        self._attempt.responded = (record.ended, self._last_interval)
+
+    def _hear(self, record: RequestRecord) -> None:
+        """Take the time of an answer; robots.txt is a small file, whose time says nothing of the pages."""
+        if record.url.endswith("/robots.txt"):
+            return
+        seconds, before = (record.answered or record.ended) - record.started, self._latency
+        self._latency = before.after(
+            seconds, gap_sec=record.interval_sec, interval_sec=self.gap_sec, is_good=is_good(record.status))
+        if self._latency.raised_sec > before.raised_sec:
+            log_event(log, "lane.slowed", job=self._job, attempt=self._number, group=self._attempt.claim.group,
+                      seconds=seconds, usual_sec=before.usual_sec, gap_sec=self._latency.raised_sec)
+
+    def take_usual(self) -> float | None:
+        """Return the usual latency for the next commit if it has changed enough to be worth a write, None if not."""
+        usual, told = self._latency.usual_sec, self._told_usual
+        if usual is None or (told is not None and abs(usual - told) <= _WORTH_A_WRITE * told):
+            return None
+        self._told_usual = usual
+        return usual
 
     def require_delay(self, host: str, seconds: float) -> None:
         """Hold a host's crawl-delay as a lower bound of the group's gap from now on (rule P4)."""

@@ -254,6 +254,7 @@ class CrawlJournal:
         self.progress = progress
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
+        what["usual_latency_sec"] = self._gate.take_usual()
         # a database that is full may still take this: without it the lease would be lost in the wait (rules D5, J6)
         patiently(lambda: self._once(records, delay, what), meanwhile=self._gate.stay_busy)
         self._told_steps = dict(progress.steps)

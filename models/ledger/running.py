@@ -34,7 +34,7 @@ class Running(Books):
             checkpoint=row.checkpoint, progress=row.progress, deadline_sec=row.deadline_sec, lease_sec=row.lease_sec,
             wait_sec=max(0.0, row.wait_sec or 0.0),
             since_response_sec=row.since_response_sec, crawl_delay_sec=row.crawl_delay_sec or 0.0,
-            last_interval_sec=row.last_interval_sec or 0.0)
+            last_interval_sec=row.last_interval_sec or 0.0, usual_latency_sec=row.usual_latency_sec)
 
     def pulse(self, job_id: str, attempt: int) -> Pulse:
         """Read what a running body has to know of its row; raises StaleClaim if the attempt is no longer current."""
@@ -85,10 +85,11 @@ class Running(Books):
                 running.keep_robots(conn, clean(copy))
             self._note_target(conn, job_id, what)
             probe("in_transaction", job_id, attempt)
-        if what.crawl_delay_sec is not None:
+        if what.crawl_delay_sec is not None or what.usual_latency_sec is not None:
             # the group's row after the job's transaction: the order of locks is group first
             with self.db.write() as conn:
-                conn.execute(pauses.set_crawl_delay(group, what.crawl_delay_sec, job_id, attempt))
+                conn.execute(pauses.set_pace(group, job_id, attempt, crawl_delay_sec=what.crawl_delay_sec,
+                                             usual_latency_sec=what.usual_latency_sec))
         probe("committed", job_id, attempt)
 
     def _note_target(self, conn: Connection, job_id: str, what: Commit) -> None:

@@ -123,10 +123,16 @@ def decay(conn: Connection, *, target_code: str, old: float, new: float, at_base
         target_code=target_code, old_interval_sec=old, new_interval_sec=new, cause="decay", at=db_now()), at)
 
 
-def set_crawl_delay(group: str, seconds: float, job_id: str, attempt: int) -> Any:
-    """Keep the crawl-delay that robots.txt of a group's hosts ask for as its lower bound, if the attempt still runs (P4)."""
+def set_pace(group: str, job_id: str, attempt: int, *, crawl_delay_sec: float | None, usual_latency_sec: float | None) -> Any:
+    """Keep what an attempt has learned of its group's hosts, if it still runs; None leaves a column as it is.
+
+    The crawl-delay that their robots.txt ask for is the lower bound of its gap (P4); how long an answer usually takes is
+    what slowness is measured by (C1).
+    """
     runs = exists().where(jobs.c.job_id == job_id, jobs.c.attempt == attempt, jobs.c.status == "running")
-    return update(rate_groups).where(rate_groups.c.key == group, runs).values(crawl_delay_sec=seconds)
+    learned = {"crawl_delay_sec": crawl_delay_sec, "usual_latency_sec": usual_latency_sec}
+    return update(rate_groups).where(rate_groups.c.key == group, runs).values(
+        {name: value for name, value in learned.items() if value is not None})
 
 
 def _hold(table: Any, until: datetime | None, for_sec: float | None, who: str, reason: str) -> Update:

@@ -55,6 +55,7 @@ START = (
         seconds_from(_of_group(rate_groups.c.last_response_at), db_now()).label("since_response_sec"),
         _of_group(rate_groups.c.crawl_delay_sec).label("crawl_delay_sec"),
         _of_group(rate_groups.c.last_interval_sec).label("last_interval_sec"),
+        _of_group(rate_groups.c.usual_latency_sec).label("usual_latency_sec"),
     )
 )
 
