@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import options
+from console.cli.evidence import evidence_lines
 from console.cli.session import Session, session_of
 from console.cli.show import brief, cell, print_fields, print_json, print_table, span
 
@@ -177,6 +178,9 @@ def _print_job(session: Session, one: dict[str, Any]) -> None:
                                    "last_completed_page", "error")] for tried in one["attempts_log"]),
         empty="no attempts yet",
     )
+    for tried in one["attempts_log"]:
+        if tried["evidence"]:
+            print("\n".join(evidence_lines(tried["attempt"], tried["evidence"])))
     if operations:
         print_table(
             ("when", "who", "through", "did", "why"),

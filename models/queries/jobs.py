@@ -209,7 +209,7 @@ def _attempt_document(row: Mapping[str, Any]) -> dict[str, Any]:
         "attempt": row["attempt"], "worker": row["worker"], "source": row["source"],
         "started_at": iso(row["started_at"]), "finished_at": iso(row["finished_at"]),
         "outcome": row["outcome"], "error": row["error"],
-        "from_page": row["from_page"], "last_completed_page": row["last_completed_page"],
+        "from_page": row["from_page"], "last_completed_page": row["last_completed_page"], "evidence": row["evidence"],
     }
 
 

@@ -118,7 +118,7 @@ def test_a_job_has_every_field_of_the_contract_and_every_attempt(conn: Connectio
     assert [(one["attempt"], one["outcome"]) for one in found["attempts_log"]] == [(1, "cooldown"), (2, None)]
     assert set(found["attempts_log"][0]) == {
         "attempt", "worker", "source", "started_at", "finished_at", "outcome", "error", "from_page",
-        "last_completed_page"}
+        "last_completed_page", "evidence"}
     assert found["progress"] == {
         "page": 3, "pages_total": None, "items_new": 7, "items_known": 0, "items_failed": 0, "items_external": 0,
         "bytes": 0, "rate": None, "eta": None, "steps": []}
