@@ -18,6 +18,8 @@ MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: headers that are the site's own business: other hosts of its group do not get them
 _SECRET = frozenset({"authorization", "cookie", "proxy-authorization"})
+#: how a body may be packed, and what the client library unpacks by itself
+_ASKED_FOR, _UNPACKED = frozenset({"gzip", "deflate"}), frozenset({"gzip", "deflate", "br", "zstd"})
 _SENDING = "http11.send_request_headers.started"
 
 #: looks at a redirect before it is followed; returns "" to follow it or the reason why not, or raises
@@ -178,6 +180,11 @@ class Fetcher:
         declared = response.headers.get("content-length", "")
         if not cut and declared.isascii() and declared.isdigit() and int(declared) > limit:
             raise TooLarge(f"{declared} bytes announced, {limit} allowed")
+        # what was not asked for, and each further layer, can unpack a single piece to any size at once (W89)
+        packed = [each for part in response.headers.get_list("content-encoding", split_commas=True)
+                  if (each := part.strip().lower()) in _UNPACKED]
+        if len(packed) > 1 or not set(packed) <= _ASKED_FOR:
+            raise httpx2.DecodingError(f"packed as {', '.join(packed)}, which was not asked for")
         body = bytearray()
         for chunk in response.iter_bytes():
             body += chunk

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -14,7 +16,7 @@ from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.urls import Scope
 from tests.support import misbehave
 from tests.support.crawl_ports import MemoryGate
-from tests.support.misbehave import Answer, Server, page, redirect, serve
+from tests.support.misbehave import Answer, Request, Server, page, redirect, serve
 
 GOOD = page("<p>通知</p>")
 
@@ -136,15 +138,33 @@ def test_w89_the_limit_counts_each_request_anew_and_not_the_waiting(server: Serv
         assert [client.fetch(f"{server.url}/a").status for _ in range(2)] == [200, 200]
 
 
+def announced(conn: socket.socket, request: Request) -> bool:
+    conn.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 314572800\r\n\r\n" + b"x" * 1000)
+    return False
+
+
 @pytest.mark.parametrize(
-    "answer", [misbehave.gzip_bomb(30), misbehave.unannounced_body(30), page("x" * 2_000_000)],
-    ids=["gzip bomb", "without a length", "announced"],
+    "answer", [misbehave.gzip_bomb(30), misbehave.unannounced_body(300), page("x" * 2_000_000), announced],
+    ids=["gzip bomb", "300 MB without a length", "2 MB", "300 MB announced"],
 )
 def test_w89_a_body_is_cut_at_its_size_also_after_unpacking(server: Server, answer: Answer) -> None:
     gate = MemoryGate()
     assert failure(server, answer, gate=gate, max_body_bytes=1_000_000).kind == "too_large"
     assert gate.records[0].status == 200
     assert gate.records[0].bytes < 3_000_000
+
+
+@pytest.mark.parametrize("packed", ["gzip, gzip", "br", "zstd", "gzip, br"])
+def test_w89_a_body_packed_twice_or_unasked_is_not_unpacked(server: Server, packed: str) -> None:
+    bomb = gzip.compress(gzip.compress(bytes(100 << 20)))
+    gate = MemoryGate()
+    error = failure(server, page(bomb, content_encoding=packed), gate=gate)
+    assert (error.kind, packed in error.detail) == ("undecodable", True)
+    assert gate.records[0].bytes == 0, "nothing of it was read"
+
+
+def test_an_encoding_that_is_none_is_overlooked(server: Server) -> None:
+    assert fetch(server, page("<p>1</p>", content_encoding="utf-8")).text == "<p>1</p>"
 
 
 def test_a_longer_body_can_be_cut_instead(server: Server) -> None:
