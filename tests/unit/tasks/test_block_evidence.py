@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from config.errors import HostCooldown
 from console.cli.evidence import evidence_lines
+from console.cli.job_commands import _print_job
+from console.cli.session import Session
 from models import queries
 from models.articles import articles
 from models.groups import cooldowns
@@ -59,7 +62,9 @@ def test_w51_a_challenge_is_asked_twice_at_most_pauses_long_and_ends_with_an_ope
     assert len(site.requests) <= 4 * 2
 
 
-def test_the_evidence_is_kept_with_its_attempt_and_shown(bench: Any, site: Site) -> None:
+def test_the_evidence_is_kept_with_its_attempt_and_shown(
+    bench: Any, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
     blocked = page(f"<h1>429</h1>{'x' * 3000}", 429, retry_after="7", server="YUNDUN")
     site.routes |= {"/a/1": redirect("/moved"), "/moved": sequence(blocked, page(article_html("/a/1")))}
     bench.crawls(site.url, interval_sec=0, max_pages=1)
@@ -76,6 +81,9 @@ def test_the_evidence_is_kept_with_its_attempt_and_shown(bench: Any, site: Site)
     assert f"  way: {site.url}/a/1 → {site.url}/moved" in lines
     assert "    server: YUNDUN" in lines
     assert any(line.startswith("    <h1>429</h1>xxx") for line in lines)
+    session = cast(Session, SimpleNamespace(database=bench.db))
+    _print_job(session, document(bench, job_id))
+    assert "\n".join(lines) in capsys.readouterr().out
 
 
 def test_what_a_site_sends_moves_no_cursor() -> None:
