@@ -17,7 +17,7 @@ demo: ## crawl a demo site with a firewall on this machine (about 40 seconds)
 test: ## run the checks and all tests (PostgreSQL and Valkey come as Python packages)
 	@scripts/test.sh $(ARGS)
 
-acceptance: ## run the tests with RabbitMQ, TLS and long faults; as root, install what they need (Debian, Ubuntu)
+acceptance: ## run the tests with RabbitMQ, TLS, nginx and long faults; as root, install what they need (Debian, Ubuntu)
 	@scripts/acceptance.sh $(ARGS)
 
 check: ## run lint, import contracts and types only

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from config.clock import now
@@ -42,8 +43,8 @@ class Firewall:
 
     def recall(self, document: Mapping[str, Any]) -> None:
         """Remember what an earlier attempt's `document` holds; an empty one changes nothing."""
-        self._memory = Memory(frozenset(document.get("answered", ())), document.get("weak", ""),
-                              self._memory.lone_403_is_weak)
+        self._memory = replace(
+            self._memory, answered=frozenset(document.get("answered", ())), weak=document.get("weak", ""))
         self._bodies = dict(document.get("bodies", {}))
 
     def judge(self, page: FetchedPage, *, has_expected: bool, is_article: bool = False) -> Verdict | None:
@@ -75,6 +76,10 @@ class Firewall:
         self._memory = self._memory.after(seen, verdict)
         if verdict is not None and verdict.is_block:
             self._object(verdict, hop)
+
+    def hear(self, host: str) -> None:
+        """Note that robots.txt of a host answered, lately: a connection that it resets now is no first contact."""
+        self._memory = replace(self._memory, heard=self._memory.heard | {host})
 
     def judge_robots(self, page: FetchedPage) -> None:
         """Look at what robots.txt answered: only sure signs count, and 429 and 503 have a rule of their own (P4).

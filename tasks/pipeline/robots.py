@@ -73,6 +73,8 @@ class Robots:
                          f"robots.txt of {host}: {copy.text}")
         self.decisions[host] = f"{copy.status} {copy.decision}"
         self._copies[host] = copy
+        if copy.status:
+            self._firewall.hear(host)
         rules = Protego.parse(copy.text) if copy.decision == "rules" else None
         self._rules[host] = rules
         if rules is not None and (delay := _delay_of(rules, self._agent)) > 0:

@@ -30,7 +30,8 @@ class Rule(BaseModel):
     `any_of` and `all_of` are texts of the body (case does not matter), `headers` parts of the values of headers that
     came ("" for any value), `cookie` and `location` patterns of the names of cookies set and of a redirect's target.
     `without_headers` are headers that must not have come. `max_text` is the length of the visible text, `max_body` of
-    the body. `after_answer`: only from a host that has answered in this attempt.
+    the body. `after_answer`: only from a host that has answered in this attempt; `after_word`: one whose robots.txt
+    answered, lately, is enough.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +51,7 @@ class Rule(BaseModel):
     max_body: int | None = None
     lacks_content: bool = False
     after_answer: bool = False
+    after_word: bool = False
     is_lone_403: bool = False
 
     @field_validator("headers", mode="after")
@@ -122,11 +124,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Memory:
-    """What this attempt remembers: the hosts that answered, and the weak sign that came last, if nothing came since."""
+    """What this attempt remembers: the hosts that answered, and the weak sign that came last, if nothing came since.
+
+    `heard` are hosts whose robots.txt answered, now or as the stored copy tells.
+    """
 
     answered: frozenset[str] = frozenset()
     weak: str = ""
     lone_403_is_weak: bool = False
+    heard: frozenset[str] = frozenset()
 
     def after(self, seen: Seen, verdict: Verdict | None) -> Memory:
         """Return what is remembered once `seen` was judged; an answer ends a row of weak signs."""
@@ -173,6 +179,7 @@ def _speaks(rule: Rule, seen: Seen, memory: Memory) -> bool:
         rule.sign == seen.sign
         and (not rule.statuses or seen.status in rule.statuses)
         and not (rule.after_answer and seen.host not in memory.answered)
+        and not (rule.after_word and seen.host not in memory.answered | memory.heard)
         and not (rule.is_lone_403 and memory.lone_403_is_weak)
         and not (rule.lacks_content and seen.has_expected)
         and (rule.max_body is None or len(seen.body) <= rule.max_body)

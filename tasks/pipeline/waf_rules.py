@@ -65,6 +65,6 @@ TABLE: tuple[dict[str, Any], ...] = (
     # --- weak: two in a row ---
     {"name": "other_403", "kind": "rate", "statuses": {403}, "sure": False},
     {"name": "other_503", "kind": "rate", "statuses": {503}, "sure": False},
-    {"name": "reset", "kind": "reset", "sign": "reset", "after_answer": True, "sure": False},
+    {"name": "reset", "kind": "reset", "sign": "reset", "after_word": True, "sure": False},
     {"name": "twin_body", "kind": "rate", "sign": "twin", "sure": False},
 )

@@ -137,6 +137,14 @@ def test_innocent(what: Seen) -> None:
     assert judge(what, FRESH) is None
 
 
+def test_a_host_whose_robots_txt_answered_has_spoken_but_not_about_its_pages() -> None:
+    heard = Memory(heard=frozenset({HOST}))
+    for what, rule in ((seen(None, sign="reset"), "reset"), (seen(403), "other_403")):
+        verdict = judge(what, heard)
+        assert verdict is not None
+        assert (verdict.rule, verdict.is_block) == (rule, False)
+
+
 def test_a_lone_403_is_weak_on_a_target_with_a_forbidden_item() -> None:
     verdict = judge(seen(403), Memory(answered=frozenset({HOST}), lone_403_is_weak=True))
     assert verdict is not None

@@ -161,6 +161,15 @@ def test_two_resets_in_a_row_after_an_answer_are_a_block(site: Server) -> None:
     assert site.count("/a/2") == 2
 
 
+def test_resets_of_the_list_page_are_a_block_if_robots_txt_has_answered(site: Server) -> None:
+    """C1: a firewall that hangs up instead of answering does so at the list page first, in each attempt after a pause."""
+    site.routes["/list/1"] = misbehave.reset
+    journal = MemoryJournal()
+    for _ in range(2):
+        assert blocked(target(site.url), journal).evidence.signs == ("reset", "reset")
+    assert (site.count("/list/1"), site.count("/robots.txt")) == (4, 1), "the second time its stored copy tells"
+
+
 def test_one_reset_is_tried_again_and_forgotten(site: Server) -> None:
     for number in (2, 3, 4):
         site.routes[f"/a/{number}"] = sequence(misbehave.reset, site.routes[f"/a/{number}"])
