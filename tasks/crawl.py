@@ -92,13 +92,14 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
     """
     started = attempt.started
     kept = started.checkpoint or {}
+    refetch = (started.options or {}).get("refetch") is True
     if kept.get("options_hash") == facts.options_hash:
         state, counts = kept.get("state") or {}, kept.get("counts") or {}
         if "parked_after" in kept:
-            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts)
+            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts, refetch)
         if facts.track_checkpoint:
-            return StartPoint(started.last_completed_page, state, started.force, None, counts)
-    return StartPoint(after_page=started.resume_from_page, force=started.force)
+            return StartPoint(started.last_completed_page, state, started.force, None, counts, refetch)
+    return StartPoint(after_page=started.resume_from_page, force=started.force, refetch=refetch)
 
 
 def _walk(
@@ -127,10 +128,11 @@ def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settin
         result.progress.step("export", "skipped", "rag_export_after_crawl is off" if not settings.rag_export_after_crawl
                              else "the crawl is tried again")
     journal.progress = result.progress
-    journal.ended(result.outcome, moves_frontier=whole)
+    journal.ended(result.outcome, moves_frontier=whole, validators=result.validators)
     totals = journal.totals()
     document = {"status": "ok"} | result.document() | {
         name: totals[name] for name in ("items_new", "items_known", "items_failed", "items_external", "bytes")}
+    document["given_up"] = journal.given_up()
     if export is not None:
         document["rag_export"] = export
     if result.outcome == "partial":

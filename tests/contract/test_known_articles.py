@@ -14,7 +14,7 @@ from models import schema
 from models.articles import articles
 from models.db import Database
 from models.queries import crawling
-from models.statements import running
+from models.statements import stored
 from tests.support.servers import PostgresServer
 
 ROW = {"target_code": "t", "site_code": "s", "url": "http://a.example/1", "own_id": "7", "final_url": "http://a.example/1", "title": "x",
@@ -42,7 +42,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 def store(database: Database, **row: Any) -> None:
     """Store an article."""
     with database.write() as conn:
-        running.upsert_article(conn, ROW | row)
+        stored.upsert_article(conn, ROW | row)
 
 
 def found(database: Database, url: str = ROW["url"]) -> Any:
