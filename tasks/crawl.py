@@ -105,16 +105,26 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
 def _walk(
     facts: TargetFacts, start: StartPoint, gate: CrawlGate, journal: CrawlJournal, settings: Settings
 ) -> CrawlResult:
+    spec = spec_of(facts, settings)
+    with fetcher_of(spec, gate, settings) as fetcher:
+        return crawl(spec, start, fetcher, journal, gate)
+
+
+def fetcher_of(spec: TargetSpec, gate: CrawlGate, settings: Settings) -> Fetcher:
+    """Return the client of one attempt."""
+    return Fetcher(gate, user_agent=spec.user_agent, timeout_sec=settings.request_timeout_sec,
+                   max_body_bytes=settings.max_body_bytes)
+
+
+def spec_of(facts: TargetFacts, settings: Settings) -> TargetSpec:
+    """Return a target as the pipeline knows it."""
     site = facts.site_options
     agent = site.get("user_agent") or settings.user_agent
-    spec = TargetSpec(
+    return TargetSpec(
         target_code=facts.target_code, site_code=facts.site_code, base_url=facts.base_url, adapter=facts.adapter,
         options=facts.options, interval_sec=facts.interval_sec, user_agent=agent, headers=site.get("headers") or {},
         group_hosts=frozenset(key for url in facts.group_urls if (key := host_key(url))),
         waf_off=frozenset(site.get("waf_off") or ()), robots_retry_sec=settings.robots_retry_sec)
-    with Fetcher(gate, user_agent=agent, timeout_sec=settings.request_timeout_sec,
-                 max_body_bytes=settings.max_body_bytes) as fetcher:
-        return crawl(spec, start, fetcher, journal, gate)
 
 
 def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settings: Settings) -> dict[str, Any]:
