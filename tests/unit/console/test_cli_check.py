@@ -110,3 +110,18 @@ def test_p7_exit_codes_for_nothing_found_nobody_there_and_no_such_target(cli: Co
     load(cli, one.yaml)
     found = cli.json("check", one.target_code, code=3, RATELANE_REQUEST_TIMEOUT_SEC="1")
     assert found["unreachable"] and "unreachable" in found["trouble"]
+
+
+def test_p5_the_report_of_an_audit_tells_a_sites_owner_what_was_asked(cli: CommandLine) -> None:
+    waf = Waf(behaviour="rate_429", at_paths=["/news/art_*"], retry_after=1234, trips=None)
+    with one_site(3, waf=waf) as one:
+        load(cli, one.yaml)
+        cli.json("check", one.target_code, code=1)
+    group = one.site.netloc
+    found = cli.json("audit", "--group", group, "--report")["groups"][group]["report"]
+    assert (found["requests"], found["statuses"]) == (3, {"200": 2, "429": 1})
+    assert [(row["host"], row["decision"]) for row in found["robots"]] == [(group, "rules")]
+    (refusal,) = found["refusals"]
+    assert (refusal["retry_after"], refusal["obeyed"], refusal["next_request_at"]) == ("1234", True, None)
+    assert "report" not in cli.json("audit")["groups"][group]
+    assert f"{group}: 3 requests" in cli.run("audit", "--report").stdout
