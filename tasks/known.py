@@ -47,6 +47,11 @@ class Known:
         """Return those of the canonical URLs that are stored with a body or as external."""
         return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
 
+    def is_mine(self, url: str) -> bool:
+        """Tell whether this very job has stored the article at `url`."""
+        job_id = self._attempt.claim.job_id
+        return self._ask(lambda conn: crawling.is_of_job(conn, self._facts.target_code, url, job_id))
+
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier."""
         return self._ask(

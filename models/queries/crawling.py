@@ -98,6 +98,12 @@ def stale(conn: Connection, target_code: str, urls: Sequence[str], days: float, 
     return found
 
 
+def is_of_job(conn: Connection, target_code: str, url: str, job_id: str) -> bool:
+    """Tell whether a job has stored, or read again, the article at `url`."""
+    return conn.execute(select(articles.c.id).where(
+        articles.c.target_code == target_code, articles.c.url == url, articles.c.job_id == job_id)).first() is not None
+
+
 def article_validators(conn: Connection, target_code: str, url: str) -> tuple[str, str]:
     """Return what the page of a stored article gave for asking again: its etag and last-modified, empty where none."""
     row = conn.execute(select(articles.c.etag, articles.c.last_modified).where(

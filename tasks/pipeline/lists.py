@@ -98,12 +98,15 @@ class Lists:
         """Read the page before once more if rows went away meanwhile: the first of this page moved to it (rule P2).
 
         A list that tells its total says so. With one that does not, rows may have gone between two attempts: the first
-        page of an attempt that goes on behind a checkpoint costs one more request (public report W09). Returns where
+        page of an attempt that goes on behind a checkpoint costs one more request, unless it begins with a row that this
+        job has stored: what stood above that one was met before it (public report W09). Returns where
         the page was read from and those of its rows that were not met before, behind the first that was. Those above it
         are new: they are left to the next crawl, which would end at them if they were stored and others were not.
         """
         gone, is_old = self._tally.went_away(listing), self.is_old and listing.total is None
         self.is_old = False
+        top = next((item for item in listing.items if not item.pinned), None)
+        is_old = is_old and not (top is not None and self._journal.is_mine(top.url))
         if not (gone or is_old) or not self.before:
             return "", ()
         try:

@@ -199,6 +199,9 @@ class Journal(Protocol):
         that earlier attempts of this very job have stored and counted: they are not counted as known as well.
         """
 
+    def is_mine(self, url: str) -> bool:
+        """Tell whether this very job has stored the article at `url`."""
+
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier: stored by a crawl that ended complete (rule P2)."""
 

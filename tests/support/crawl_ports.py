@@ -108,6 +108,9 @@ class MemoryJournal(Journal):
     def own(self, urls: Sequence[str]) -> set[str]:
         return self.stored & set(urls)
 
+    def is_mine(self, url: str) -> bool:
+        return url in self.stored
+
     def known(self, urls: Sequence[str]) -> set[str]:
         return {url for url in urls if url in self.articles}
 

@@ -13,8 +13,9 @@ import pytest
 from models import queries
 from models.articles import articles, failed_items, validators
 from models.queries import crawling
+from models.sites import targets
 from tests.support.crawl_ports import Site, paged_site, rows
-from tests.support.misbehave import Answer, Request, article_html, list_html, page, sequence
+from tests.support.misbehave import Answer, Request, article_html, list_html, page, reset, sequence
 
 
 @pytest.fixture
@@ -232,3 +233,54 @@ def test_given_up_items_are_listed(bench: Any, site: Site) -> None:
         assert crawling.given_up(conn, "t1b") == []
         assert [row["given_up"] for row in queries.targets(conn)] == [1, 0]
     assert (row.url, row.source_page) == (f"{site.url}/a/5", f"{site.url}/list/2")
+
+
+def outage(site: Site, at: str, resets: int) -> None:
+    """From the first request for `at` on hang up on everybody, until so many requests have met that."""
+    state = {"begun": False, "left": resets}
+
+    def unless_down(path: str, answer: Answer) -> Answer:
+        def answered(conn: socket.socket, request: Request) -> bool:
+            state["begun"] = state["begun"] or path == at
+            if state["begun"] and state["left"]:
+                state["left"] -= 1
+                return reset(conn, request)
+            return answer(conn, request)
+
+        return answered
+
+    site.routes |= {path: unless_down(path, answer) for path, answer in site.routes.items()}
+
+
+@pytest.mark.parametrize("resets", [1, 2, 5])
+def test_w12_a_crawl_waits_while_the_site_is_down_and_goes_on_from_the_same_page(
+    bench: Any, site: Site, resets: int
+) -> None:
+    site.show(rows(1, 2, 3), rows(4, 5, 6), rows(7, 8, 9))
+    outage(site, "/a/5", resets)
+    bench.crawls(site.url, interval_sec=0)
+    job_id = bench.submit().job_id
+    ends = bench.run_job(job_id)
+    # two resets in a row are a block; a list page that stays unread behind the pause is tried again with backoff
+    assert ends == {1: ["done"], 2: ["cooldown", "done"], 5: ["cooldown", "partial", "done"]}[resets]
+    job = bench.job(job_id)
+    assert (job["outcome"], len(stored(bench))) == ("complete", 9)
+    assert [site.count(f"/a/{number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
+
+
+def test_w06_a_crawl_that_was_stopped_behind_its_list_page_fetches_the_list_again_and_no_stored_article(
+    bench: Any, site: Site
+) -> None:
+    site.routes["/a/3"] = sequence(page("slow down", 429), site.routes["/a/3"])
+    bench.crawls(site.url, interval_sec=0)
+    job_id = bench.submit().job_id
+    assert bench.run_job(job_id) == ["cooldown", "done"]
+    assert [site.count(path) for path in ("/list/1", "/a/1", "/a/2", "/a/3", "/list/2")] == [2, 1, 1, 2, 1]
+
+
+def test_w03_items_that_were_stored_by_hand_do_not_end_the_first_crawl(bench: Any, site: Site) -> None:
+    bench.crawls(site.url, interval_sec=0, max_pages=1)
+    crawl(bench)
+    bench.change(targets, frontier_gen=0)
+    bench.crawls(site.url, interval_sec=0)
+    assert (crawl(bench)["outcome"], set(stored(bench))) == ("complete", set("123456"))

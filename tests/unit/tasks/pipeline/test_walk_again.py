@@ -208,3 +208,14 @@ def test_a_304_that_nobody_asked_for_is_no_list_and_no_article(site: Site) -> No
     assert walk(target(site.url), known(site, 1)).outcome == "partial"
 
 
+
+
+def test_w09_a_page_that_was_broken_off_is_read_again_and_the_one_before_it_is_not(site: Site) -> None:
+    site.show(rows(1, 2, 3), rows(4, 5, 6))
+    journal = walked_one_page(site)
+    walk(target(site.url), journal, start=StartPoint(*journal.pages[-1]))
+    del journal.articles[f"{site.url}/a/6"]
+    journal.stored = site.urls(4, 5)
+    before = len(site.paths)
+    walk(target(site.url), journal, start=StartPoint(*journal.pages[0]))
+    assert site.paths[before:] == ["/list/2", "/a/6", "/list/3"]
