@@ -171,10 +171,17 @@ class CrawlJournal(Known):
     def ended(self, outcome: str, *, moves_frontier: bool, validators: dict[str, str] | None = None) -> None:
         """Commit what the crawl came to; a complete one moves the frontier to its own generation (rule P2).
 
-        Only then are the first list page's `validators` kept: "unchanged" has to mean that nothing is left to read.
+        Only then are the first list page's `validators` kept, if the target is still what was crawled: "unchanged" has
+        to mean that nothing is left to read.
         """
+        if validators is not None and not (moves_frontier and self._is_same_target()):
+            validators = None
         self._commit(self.progress, outcome=outcome, frontier=self._generation if moves_frontier else None,
-                     validators=validators if moves_frontier else None)
+                     validators=validators)
+
+    def _is_same_target(self) -> bool:
+        now = self._ask(lambda conn: crawling.target_facts(conn, self._facts.target_code))
+        return now is not None and now.options_hash == self._facts.options_hash
 
     def given_up(self) -> int:
         """Return how many items of the target are given up (rule P3)."""

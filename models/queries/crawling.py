@@ -112,10 +112,17 @@ def article_validators(conn: Connection, target_code: str, url: str) -> tuple[st
 
 
 def list_validators(conn: Connection, target_code: str, url: str, *, most_days: float) -> tuple[str, str]:
-    """Return what a list page gave for asking again, empty if its last whole answer is so many days old (rule P4)."""
-    row = conn.execute(select(validators.c.etag, validators.c.last_modified).where(
-        validators.c.target_code == target_code, validators.c.url == url,
-        seconds_from(validators.c.fetched_at, db_now()) < most_days * 86_400.0)).first()
+    """Return what a list page gave for asking again, empty if its last whole answer is so many days old (rule P4).
+
+    Also empty if the target or its site was changed since: other selectors may find something in an unchanged page.
+    """
+    given = validators.c
+    row = conn.execute(
+        select(given.etag, given.last_modified)
+        .join(targets, targets.c.target_code == given.target_code).join(sites, sites.c.site_code == targets.c.site_code)
+        .where(given.target_code == target_code, given.url == url, targets.c.updated_at < given.fetched_at,
+               sites.c.updated_at < given.fetched_at,
+               seconds_from(given.fetched_at, db_now()) < most_days * 86_400.0)).first()
     return ("", "") if row is None else (row.etag or "", row.last_modified or "")
 
 

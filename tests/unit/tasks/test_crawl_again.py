@@ -284,3 +284,23 @@ def test_w03_items_that_were_stored_by_hand_do_not_end_the_first_crawl(bench: An
     bench.change(targets, frontier_gen=0)
     bench.crawls(site.url, interval_sec=0)
     assert (crawl(bench)["outcome"], set(stored(bench))) == ("complete", set("123456"))
+
+
+def test_a_changed_target_is_asked_without_condition(bench: Any, site: Site) -> None:
+    """Other selectors may find something in a page that has not changed."""
+    site.routes["/list/1"] = tagged(list_html(rows(1, 2, 3)))
+    bench.crawls(site.url, interval_sec=0)
+    crawl(bench)
+    bench.change(targets, targets.c.target_code == "t1", updated_at=bench.rows(validators)[0]["fetched_at"] + timedelta(seconds=1))
+    crawl(bench)
+    assert conditions(site) == [None, None]
+
+
+def test_nothing_is_kept_of_a_crawl_whose_target_was_changed_meanwhile(bench: Any, site: Site) -> None:
+    def change(conn: socket.socket, request: Request) -> bool:
+        bench.change(targets, targets.c.target_code == "t1", options_hash="other")
+        return page(list_html([]))(conn, request)
+
+    site.routes |= {"/list/1": tagged(list_html(rows(1, 2, 3))), "/list/2": change}
+    bench.crawls(site.url, interval_sec=0)
+    assert (crawl(bench)["outcome"], bench.rows(validators)) == ("complete", [])
