@@ -128,6 +128,32 @@ def _plus_sqlite(element: plus_seconds, compiler: Any, **kw: Any) -> str:
     return f"(({moment}) + CAST(({seconds}) * 1000000 AS INTEGER))"
 
 
+class day_of(ColumnElement[int]):
+    """The number of a moment's day, in UTC: equal for moments of one date."""
+
+    inherit_cache = True
+    type = Integer()
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return list(self.moment._from_objects)
+
+    def __init__(self, moment: ColumnElement[Any]) -> None:
+        self.moment = moment
+
+    _traverse_internals = [("moment", InternalTraversal.dp_clauseelement)]  # noqa: RUF012
+
+
+@compiles(day_of, "postgresql")
+def _day_postgresql(element: day_of, compiler: Any, **kw: Any) -> str:
+    return f"(CAST(({compiler.process(element.moment, **kw)}) AT TIME ZONE 'UTC' AS date) - DATE '1970-01-01')"
+
+
+@compiles(day_of, "sqlite")
+def _day_sqlite(element: day_of, compiler: Any, **kw: Any) -> str:
+    return f"(({compiler.process(element.moment, **kw)}) / 86400000000)"
+
+
 class seconds_from(ColumnElement[float]):
     """The seconds from one moment to another; negative if the other came first."""
 

@@ -87,6 +87,11 @@ class Commit:
     articles: tuple[dict[str, Any], ...] = ()
     aliases: tuple[dict[str, Any], ...] = ()
     failed_items: tuple[dict[str, Any], ...] = ()
+    #: known articles that were asked for again and have not changed
+    unchanged: tuple[str, ...] = ()
+    #: list pages that have answered anew, and what is kept for asking one again
+    answered_lists: tuple[str, ...] = ()
+    validators: dict[str, str] | None = None
     requests: tuple[dict[str, Any], ...] = ()
     response_age_sec: float | None = None
     #: when the ages of this commit were taken (monotonic): the wait for a connection or a lock makes them older

@@ -5,7 +5,7 @@ A kind is a word of the specification; its task is named by string, because task
 
 from __future__ import annotations
 
-_TASKS: dict[str, str] = {"crawl": "ratelane.crawl", "export": "ratelane.export"}
+_TASKS: dict[str, str] = {"crawl": "ratelane.crawl", "export": "ratelane.export", "check": "ratelane.check"}
 
 #: kinds whose jobs send no request to a site: the lane that they run in, which has no interval (spec, section 1)
 INTERNAL_LANES: dict[str, str] = {"export": "_export"}

@@ -39,7 +39,7 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     facts = patiently(lambda: _facts(db, target_code))
     if facts is None:
         raise PermanentJobError(f"target {target_code} is gone")
-    access = _access(facts, settings)
+    access = access_of(facts, settings)
     start = start_point(attempt, facts)
     gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
     journal = CrawlJournal(db, attempt, gate, facts, start)
@@ -96,16 +96,17 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
     """
     started = attempt.started
     kept = started.checkpoint or {}
+    refetch = (started.options or {}).get("refetch") is True
     if kept.get("options_hash") == facts.options_hash:
         state, counts = kept.get("state") or {}, kept.get("counts") or {}
         if "parked_after" in kept:
-            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts)
+            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts, refetch)
         if facts.track_checkpoint:
-            return StartPoint(started.last_completed_page, state, started.force, None, counts)
-    return StartPoint(after_page=started.resume_from_page, force=started.force)
+            return StartPoint(started.last_completed_page, state, started.force, None, counts, refetch)
+    return StartPoint(after_page=started.resume_from_page, force=started.force, refetch=refetch)
 
 
-def _access(facts: TargetFacts, settings: Settings) -> Access:
+def access_of(facts: TargetFacts, settings: Settings) -> Access:
     """Look up what the site's options refer to, here where the crawl runs (rule P1)."""
     try:
         return open_access(facts.site_code, facts.site_options, os.environ, settings.user_agent)
@@ -116,16 +117,21 @@ def _access(facts: TargetFacts, settings: Settings) -> Access:
 def _walk(
     facts: TargetFacts, access: Access, start: StartPoint, gate: CrawlGate, journal: CrawlJournal, settings: Settings
 ) -> CrawlResult:
-    with Fetcher(
+    with fetcher_of(facts, access, gate, settings) as fetcher:
+        return crawl(spec_of(facts, access, settings), start, fetcher, journal, gate)
+
+
+def fetcher_of(facts: TargetFacts, access: Access, gate: CrawlGate, settings: Settings) -> Fetcher:
+    """Return the client of one attempt."""
+    return Fetcher(
         gate, user_agent=access.user_agent, timeout_sec=settings.request_timeout_sec,
         max_body_bytes=settings.max_body_bytes, headers=access.headers, secret_headers=access.secret_headers,
         cookies=access.cookies, auth=access.auth, proxy=access.proxy, legacy_tls=access.legacy_tls, mask=access.mask,
-        is_secure=facts.base_url.startswith("https:"),
-    ) as fetcher:
-        return crawl(_spec(facts, access, settings), start, fetcher, journal, gate)
+        is_secure=facts.base_url.startswith("https:"))
 
 
-def _spec(facts: TargetFacts, access: Access, settings: Settings) -> TargetSpec:
+def spec_of(facts: TargetFacts, access: Access, settings: Settings) -> TargetSpec:
+    """Return a target as the pipeline knows it."""
     site = facts.site_options
     return TargetSpec(
         target_code=facts.target_code, site_code=facts.site_code, base_url=facts.base_url, adapter=facts.adapter,
@@ -148,10 +154,11 @@ def _result(attempt: Attempt, journal: CrawlJournal, result: CrawlResult, settin
         result.progress.step("export", "skipped", "rag_export_after_crawl is off" if not settings.rag_export_after_crawl
                              else "the crawl is tried again")
     journal.progress = result.progress
-    journal.ended(result.outcome, moves_frontier=whole)
+    journal.ended(result.outcome, moves_frontier=whole, validators=result.validators)
     totals = journal.totals()
     document = {"status": "ok"} | result.document() | {
         name: totals[name] for name in ("items_new", "items_known", "items_failed", "items_external", "bytes")}
+    document["given_up"] = journal.given_up()
     if export is not None:
         document["rag_export"] = export
     if result.outcome == "partial":

@@ -7,12 +7,10 @@ the request log; a commit that is repeated after a lost answer writes the same a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC
-from typing import Any, TypeVar
-
-from sqlalchemy import Connection
+from typing import Any
 
 from config import clock
 from config.errors import HostCooldown
@@ -22,13 +20,12 @@ from models.db import Database, patiently
 from models.queries import crawling
 from models.queries.crawling import TargetFacts
 from tasks.gate import CrawlGate
+from tasks.known import Known
 from tasks.pipeline.place import after_block
 from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
 from tasks.pipeline.robots import crawl_delay
 from tasks.pipeline.target import StartPoint
 from tasks.pipeline.urls import host_key
-
-T = TypeVar("T")
 
 #: progress alone is written at most twice a second (rule J12), and not if anything was written just now; a step that
 #: begins is news that does not wait for that
@@ -40,11 +37,12 @@ _COUNTED_AGAIN = ("items_known", "items_failed")
 _STORED = ("items_new", "items_external")
 
 
-class CrawlJournal:
+class CrawlJournal(Known):
     """Reads and commits for one attempt of one target."""
 
     def __init__(self, db: Database, attempt: Attempt, gate: CrawlGate, facts: TargetFacts, start: StartPoint) -> None:
-        self._db, self._attempt, self._gate, self._facts = db, attempt, gate, facts
+        super().__init__(db, attempt, facts)
+        self._gate = gate
         self._generation = facts.frontier_gen + 1
         self._base, self._met_again = _totals_before(attempt.started.progress, start.counts)
         self._clock = clock.Stopwatch()
@@ -57,21 +55,8 @@ class CrawlJournal:
         self._parked: dict[str, Any] | None = attempt.started.checkpoint if start.place is not None else None
         self._state: dict[str, Any] = dict(start.state)
         self._after = start.after_page
-        self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
-        self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
-
-    def _ask(self, question: Callable[[Connection], T]) -> T:
-        """Read, as often as it takes: a database that is away for a while must not fail a crawl (rule J18)."""
-
-        def once() -> T:
-            with self._db.read() as conn:
-                return question(conn)
-
-        return patiently(once)
-
-    def known(self, urls: Sequence[str]) -> set[str]:
-        """Return those of the canonical URLs that are stored with a body or as external."""
-        return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
+        #: list pages that have answered anew, until a commit has said so
+        self._answered: tuple[str, ...] = ()
 
     def own(self, urls: Sequence[str]) -> set[str]:
         """Return those of the stored URLs that this very job has stored, and counted, behind its checkpoint (J12).
@@ -82,31 +67,17 @@ class CrawlJournal:
         self._met_again -= len(found)
         return found
 
-    def behind(self, urls: Sequence[str]) -> set[str]:
-        """Return those that lie behind the frontier."""
-        return self._ask(
-            lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
-
-    def count(self) -> int:
-        """Return how many items are stored for the target."""
-        return self._ask(lambda conn: crawling.stored_count(conn, self._facts.target_code))
-
-    def is_first(self) -> bool:
-        """Tell whether no crawl of the target has ended complete so far."""
-        return self._facts.frontier_gen == 0
-
-    def same_document(self, own_id: str, sha256: str) -> str | None:
-        """Return the URL of an article of the target that has this id of the site's and this hash, None without one."""
-        return self._ask(lambda conn: crawling.same_document(conn, self._facts.target_code, own_id, sha256))
-
-    def stale(self, urls: Sequence[str], days: float) -> set[str]:
-        """Return those of the URLs whose article was read, by another job than this, more than `days` days ago."""
-        return self._ask(lambda conn: crawling.stale(
-            conn, self._facts.target_code, urls, days, self._attempt.claim.job_id))
-
     def refreshed(self, article: Article, progress: Progress) -> None:
         """Commit that a known article was read again, as it is now."""
         self._commit(progress, articles=(self._row(article),))
+
+    def unchanged(self, url: str, progress: Progress) -> None:
+        """Commit that a known article was asked for again and is as it was."""
+        self._commit(progress, unchanged=(url,))
+
+    def list_answered(self, url: str) -> None:
+        """Note that what is kept for asking this list page again is void; the next commit says so."""
+        self._answered = (*self._answered, url)
 
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
@@ -126,8 +97,8 @@ class CrawlJournal:
             "own_id": article.own_id, "final_url": article.final_url, "title": article.title,
             "published_at": article.published_at.astimezone(UTC) if article.published_at else None,
             "text": article.text, "sha256": article.sha256, "source_page": article.source_page,
-            # what is only marked as known has a title and a link, like what lies on other hosts
-            "external": article.external or article.marked,
+            "external": article.external, "marked": article.marked, "facts": dict(article.facts),
+            "etag": article.validators.etag or None, "last_modified": article.validators.last_modified or None,
             "generation": self._generation, "job_id": self._attempt.claim.job_id}
 
     def _same_page(self, article: Article) -> Article:
@@ -139,9 +110,10 @@ class CrawlJournal:
             lambda conn: crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url))
         return article if there is None else replace(article, alias_of=there, text="")
 
-    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
-        """Commit that an item could not be read; it does not become known."""
+    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> bool:
+        """Commit that an item could not be read; it does not become known. Tells whether it is given up by now."""
         self._commit(progress, failed_items=(self._item(url, title, source_page, error, forbidden=False),))
+        return self._ask(lambda conn: crawling.is_given_up(conn, self._facts.target_code, url))
 
     def stopped(self, place: dict[str, Any]) -> None:
         """Keep, in memory, where the walk stops."""
@@ -173,14 +145,6 @@ class CrawlJournal:
             self._alone.append(now)
             self._commit(progress)
 
-    def robots(self, host: str) -> RobotsCopy | None:
-        """Return the stored robots.txt of a host, whatever its age."""
-        row = self._ask(lambda conn: crawling.robots_copy(conn, host))
-        if row is None:
-            return None
-        return RobotsCopy(
-            row.host, row.status or 0, row.body, row.decision, age_sec=row.age_sec, wait_sec=row.wait_sec)
-
     def keep_robots(self, copy: RobotsCopy) -> None:
         """Commit what robots.txt of a host answered; the group's bound follows what its hosts ask for now (rule P4)."""
         row = {"host": copy.host, "status": copy.status, "decision": copy.decision, "wait_sec": copy.wait_sec,
@@ -191,14 +155,6 @@ class CrawlJournal:
         agent = self._facts.site_options.get("user_agent") or self._attempt.ledger.settings.user_agent
         bodies = self._ask(lambda conn: crawling.robots_with_delays(conn, sorted(hosts)))
         self._gate.bound_delay(max((crawl_delay(body, agent) for body in bodies), default=0.0))
-
-    def forbidden(self, url: str) -> bool:
-        """Tell whether the URL answered 403 before: as the evidence of a block, or because it was marked."""
-        return url in self._refused or self._failed.get(url, False)
-
-    def is_lone_403_weak(self) -> bool:
-        """Tell whether an item of this target was ever found forbidden."""
-        return self._facts.lone_403_weak
 
     def mark_forbidden(self, url: str) -> None:
         """Commit that the URL answers 403 while its list page answers."""
@@ -213,9 +169,24 @@ class CrawlJournal:
         again = None if parked is None else {**parked, "place": after_block(parked.get("place") or {})}
         self._commit(self.progress, cooldown_seen=seen, checkpoint=again)
 
-    def ended(self, outcome: str, *, moves_frontier: bool) -> None:
-        """Commit what the crawl came to; a complete one moves the frontier to its own generation (rule P2)."""
-        self._commit(self.progress, outcome=outcome, frontier=self._generation if moves_frontier else None)
+    def ended(self, outcome: str, *, moves_frontier: bool, validators: dict[str, str] | None = None) -> None:
+        """Commit what the crawl came to; a complete one moves the frontier to its own generation (rule P2).
+
+        Only then are the first list page's `validators` kept, if the target is still what was crawled: "unchanged" has
+        to mean that nothing is left to read.
+        """
+        if validators is not None and not (moves_frontier and self._is_same_target()):
+            validators = None
+        self._commit(self.progress, outcome=outcome, frontier=self._generation if moves_frontier else None,
+                     validators=validators)
+
+    def _is_same_target(self) -> bool:
+        now = self._ask(lambda conn: crawling.target_facts(conn, self._facts.target_code))
+        return now is not None and now.options_hash == self._facts.options_hash
+
+    def given_up(self) -> int:
+        """Return how many items of the target are given up (rule P3)."""
+        return len(self._ask(lambda conn: crawling.given_up(conn, self._facts.target_code)))
 
     def flush(self) -> None:
         """Commit what has gathered, before the attempt ends."""
@@ -257,7 +228,7 @@ class CrawlJournal:
         what["usual_latency_sec"] = self._gate.take_usual()
         # a database that is full may still take this: without it the lease would be lost in the wait (rules D5, J6)
         patiently(lambda: self._once(records, delay, what), meanwhile=self._gate.stay_busy)
-        self._told_steps = dict(progress.steps)
+        self._told_steps, self._answered = dict(progress.steps), ()
         self._last_progress = clock.monotonic()
 
     def _once(self, records: list[tuple[int, RequestRecord]], delay: float | None, what: dict[str, Any]) -> None:
@@ -278,7 +249,7 @@ class CrawlJournal:
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
             response_age_sec=None if responded is None else now - responded[0], aged_at=now,
             response_interval_sec=None if responded is None else responded[1],
-            target_code=self._facts.target_code, crawl_delay_sec=delay, **what)
+            target_code=self._facts.target_code, crawl_delay_sec=delay, answered_lists=self._answered, **what)
 
 
 def _totals_before(progress: dict[str, Any] | None, counts: Mapping[str, int]) -> tuple[dict[str, int], int]:

@@ -12,6 +12,7 @@ import typer
 
 from console.cli import (
     celery_commands,
+    check_commands,
     crawl_commands,
     explain_commands,
     export_commands,
@@ -55,7 +56,7 @@ def _global_options(
 
 
 for _module in (crawl_commands, store_commands, job_commands, explain_commands, lane_commands, operator_commands,
-                export_commands, upkeep_commands, celery_commands):
+                export_commands, check_commands, upkeep_commands, celery_commands):
     _module.register(app)
 
 

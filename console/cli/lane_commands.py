@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from console.cli import options
+from console.cli.politeness import print_politeness
 from console.cli.session import Session, session_of
 from console.cli.show import brief, print_fields, print_json, print_table, span
 
@@ -117,12 +118,14 @@ def audit(
     group: options.Group = None,
     host: Annotated[str | None, typer.Option(help="Only this host", show_default=False)] = None,
     since: Annotated[str | None, typer.Option(help="Only requests from this time on", show_default=False)] = None,
+    report: Annotated[bool, typer.Option("--report", help="Also what each group was asked, for its site's owner")] = False,
     json: options.Json = False,
 ) -> None:
     """Prove politeness and exclusion from the request log and the attempts; exit 1 on any violation."""
     from console import actions
     from console.cli.parse import moment
     from models.audit import is_clean, read_audit
+    from models.politeness import read_politeness
 
     session = session_of(ctx)
     start = moment(since) if since is not None else None
@@ -131,6 +134,8 @@ def audit(
     _ = session.database
     with session.open_database(reports=True).look() as conn:
         found = read_audit(conn, group=group, host=host, since=start)
+        for key, one in found["groups"].items() if report else ():
+            one["report"] = read_politeness(conn, key, since=start)
     if json:
         print_json(found)
     else:
@@ -152,3 +157,6 @@ def _print_audit(found: dict[str, Any]) -> None:
             by = "" if what["seconds"] is None else f" by {what['seconds']} s"
             print(f"{key}: {what['what']}{by} at {what['at']}: attempt {what['attempt']} of {what['job_id']} "
                   f"against {what['against']}")
+    for key, one in found["groups"].items():
+        if "report" in one:
+            print_politeness(key, one["report"])

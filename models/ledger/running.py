@@ -13,7 +13,7 @@ from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
 from models.ledger.books import Books
 from models.outcome import storable, tally_of
-from models.statements import pauses, queueing, running
+from models.statements import pauses, queueing, running, stored
 
 
 class Running(Books):
@@ -70,12 +70,7 @@ class Running(Books):
                 "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **self.at()})
             if not found.rowcount:
                 raise StaleClaim(job_id, attempt)
-            for article in what.articles:
-                running.upsert_article(conn, clean(article))
-            for alias in what.aliases:
-                running.upsert_alias(conn, clean(alias))
-            for item in what.failed_items:
-                running.upsert_failed_item(conn, clean(item))
+            self._store(conn, what)
             if what.requests:
                 late = _late(what)
                 rows = [{**clean(row), "b_started": row["b_started"] + late, "b_ended": row["b_ended"] + late, **fence,
@@ -92,12 +87,26 @@ class Running(Books):
                                              usual_latency_sec=what.usual_latency_sec))
         probe("committed", job_id, attempt)
 
+    def _store(self, conn: Connection, what: Commit) -> None:
+        for article in what.articles:
+            stored.upsert_article(conn, clean(article))
+        for alias in what.aliases:
+            stored.upsert_alias(conn, clean(alias))
+        for item in what.failed_items:
+            stored.upsert_failed_item(conn, clean(item))
+        for url in what.unchanged:
+            conn.execute(stored.UNCHANGED, {"b_target": what.target_code, "b_url": url})
+
     def _note_target(self, conn: Connection, job_id: str, what: Commit) -> None:
         if what.target_code is None:
             return
         target = {"b_target": what.target_code}
         if what.read_after_all:
-            conn.execute(running.forget_failed_items(what.target_code, list(what.read_after_all)))
+            conn.execute(stored.forget_failed_items(what.target_code, what.read_after_all))
+        if what.answered_lists:
+            conn.execute(stored.forget_validators(what.target_code, what.answered_lists))
+        if what.validators is not None:
+            stored.keep_validators(conn, clean({"target_code": what.target_code, **what.validators}))
         if what.frontier is not None:
             conn.execute(running.MOVE_FRONTIER, {**target, "b_generation": what.frontier, **self.at()})
         if what.outcome is not None:
@@ -139,4 +148,4 @@ def _late(what: Commit) -> float:
 
 def clean(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row whose texts every database keeps: a page can hold a NUL or half a character."""
-    return {name: storable(value) if isinstance(value, str) else value for name, value in row.items()}
+    return {name: storable(value) if isinstance(value, str | dict) else value for name, value in row.items()}

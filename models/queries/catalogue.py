@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from models.articles import articles as article_table
+from models.articles import failed_items
 from models.groups import rate_groups
 from models.jobs import IS_QUEUED, IS_RUNNING, jobs
 from models.queries.reading import iso, rows
@@ -23,7 +24,9 @@ _IN_FORCE = IN_FORCE.label("in_force")
 
 
 def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
-    """Return every target, or those of `site`, with interval, last crawl, frontier and active job, by site and code."""
+    """Return every target, or those of `site`, with interval, last crawl, frontier, active job and number of items that
+    are given up (rule P3), by site and code.
+    """
     wanted = (
         select(table, sites.c.group_key, _IN_FORCE)
         .join_from(table, sites, sites.c.site_code == table.c.site_code, isouter=True)
@@ -31,8 +34,15 @@ def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
     )
     if site is not None:
         wanted = wanted.where(table.c.site_code == site)
-    active = _active(conn)
-    return [_target_document(row) | {"active_job_id": active.get(row["target_code"])} for row in rows(conn, wanted)]
+    active, given_up = _active(conn), _given_up(conn)
+    return [_target_document(row) | {"active_job_id": active.get(row["target_code"]),
+                                     "given_up": given_up.get(row["target_code"], 0)} for row in rows(conn, wanted)]
+
+
+def _given_up(conn: Connection) -> dict[str, int]:
+    code = failed_items.c.target_code
+    found = conn.execute(select(code, func.count()).where(failed_items.c.given_up_at.is_not(None)).group_by(code))
+    return dict(found.all())
 
 
 def _active(conn: Connection) -> dict[str, str]:

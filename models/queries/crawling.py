@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, func, select
+from sqlalchemy import Connection, Text, cast, func, or_, select, true
 
-from models.articles import article_aliases, articles, failed_items
-from models.base import db_now, seconds_from
-from models.jobs import attempts
+from models.articles import article_aliases, articles, failed_items, validators
+from models.base import UtcDateTime, db_now, seconds_from
+from models.jobs import attempts, jobs
 from models.requests import robots_copies
 from models.sites import IN_FORCE, sites, targets
 
@@ -89,14 +89,49 @@ def same_document(conn: Connection, target_code: str, own_id: str, sha256: str) 
 
 
 def stale(conn: Connection, target_code: str, urls: Sequence[str], days: float, job_id: str) -> set[str]:
-    """Return those of the URLs whose article was read more than `days` days ago, and not by this job (rule P2)."""
-    found: set[str] = set()
+    """Return those of the URLs whose article was read, or found unchanged, more than `days` days ago (rule P2).
+
+    None that this job has stored, or that was looked at since it was submitted. What is only marked as known was never
+    read: at 0 days it is.
+    """
+    table, found = articles.c, set[str]()
+    looked = func.coalesce(table.checked_at, table.fetched_at, type_=UtcDateTime())
+    submitted = select(jobs.c.enqueued_at).where(jobs.c.job_id == job_id).scalar_subquery()
     for part in _parts(urls):
-        found.update(conn.scalars(select(articles.c.url).where(
-            articles.c.target_code == target_code, articles.c.url.in_(part), ~articles.c.external,
-            articles.c.job_id.is_distinct_from(job_id),
-            seconds_from(articles.c.fetched_at, db_now()) >= days * 86_400.0)))
+        found.update(conn.scalars(select(table.url).where(
+            table.target_code == target_code, table.url.in_(part), ~table.external,
+            table.job_id.is_distinct_from(job_id), true() if days == 0 else ~table.marked,
+            or_(submitted.is_(None), table.checked_at.is_(None), table.checked_at < submitted),
+            seconds_from(looked, db_now()) >= days * 86_400.0)))
     return found
+
+
+def is_of_job(conn: Connection, target_code: str, url: str, job_id: str) -> bool:
+    """Tell whether a job has stored, or read again, the article at `url`."""
+    return conn.execute(select(articles.c.id).where(
+        articles.c.target_code == target_code, articles.c.url == url, articles.c.job_id == job_id)).first() is not None
+
+
+def article_validators(conn: Connection, target_code: str, url: str) -> tuple[str, str]:
+    """Return what the page of a stored article gave for asking again: its etag and last-modified, empty where none."""
+    row = conn.execute(select(articles.c.etag, articles.c.last_modified).where(
+        articles.c.target_code == target_code, articles.c.url == url, articles.c.sha256 != "")).first()
+    return ("", "") if row is None else (row.etag or "", row.last_modified or "")
+
+
+def list_validators(conn: Connection, target_code: str, url: str, *, most_days: float) -> tuple[str, str]:
+    """Return what a list page gave for asking again, empty if its last whole answer is so many days old (rule P4).
+
+    Also empty if the target or its site was changed since: other selectors may find something in an unchanged page.
+    """
+    given = validators.c
+    row = conn.execute(
+        select(given.etag, given.last_modified)
+        .join(targets, targets.c.target_code == given.target_code).join(sites, sites.c.site_code == targets.c.site_code)
+        .where(given.target_code == target_code, given.url == url, targets.c.updated_at < given.fetched_at,
+               sites.c.updated_at < given.fetched_at,
+               seconds_from(given.fetched_at, db_now()) < most_days * 86_400.0)).first()
+    return ("", "") if row is None else (row.etag or "", row.last_modified or "")
 
 
 def stored_count(conn: Connection, target_code: str) -> int:
@@ -110,6 +145,21 @@ def failed_urls(conn: Connection, target_code: str) -> dict[str, bool]:
     rows = conn.execute(select(failed_items.c.url, failed_items.c.forbidden).where(
         failed_items.c.target_code == target_code))
     return {row.url: bool(row.forbidden) for row in rows}
+
+
+def given_up(conn: Connection, target_code: str) -> list[Any]:
+    """Return the items that are given up, the oldest try first, each with `tried_sec` ago (rule P3)."""
+    table = failed_items.c
+    return list(conn.execute(
+        select(table.url, table.title, table.source_page, seconds_from(table.last_at, db_now()).label("tried_sec"))
+        .where(table.target_code == target_code, table.given_up_at.is_not(None)).order_by(table.last_at, table.url)))
+
+
+def is_given_up(conn: Connection, target_code: str, url: str) -> bool:
+    """Tell whether an item is given up."""
+    return conn.execute(select(failed_items.c.url).where(
+        failed_items.c.target_code == target_code, failed_items.c.url == url,
+        failed_items.c.given_up_at.is_not(None))).first() is not None
 
 
 def refused_before(conn: Connection, job_id: str) -> set[str]:

@@ -13,14 +13,12 @@ from sqlalchemy import (
     bindparam,
     cast,
     func,
-    literal,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
-from models.articles import article_aliases, articles, failed_items
 from models.base import Json, db_now, plus_seconds, seconds_from
 from models.groups import fleet, rate_groups
 from models.jobs import jobs
@@ -149,54 +147,9 @@ def _insert(conn: Connection, table: Any) -> Any:
     return (postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
-def upsert_article(conn: Connection, row: dict[str, Any]) -> None:
-    """Store an article once per target and canonical URL; storing it again (a repeated commit) changes nothing else.
-
-    Another job that has read it again notes what it is now, and when that was, if it is the same too (rule P2). An
-    article that was stored again keeps the generation in which it was first seen.
-    """
-    values = {name: value for name, value in row.items() if name != "fetched_age_sec"}
-    statement = _insert(conn, articles).values(
-        **values, fetched_at=plus_seconds(db_now(), literal(-float(row.get("fetched_age_sec", 0.0)), Float())))
-    kept = ("own_id", "final_url", "title", "published_at", "text", "sha256", "source_page", "external", "job_id",
-            "fetched_at")
-    conn.execute(statement.on_conflict_do_update(
-        index_elements=["target_code", "url"],
-        set_={name: statement.excluded[name] for name in kept},
-        where=(articles.c.sha256 != statement.excluded.sha256) | (articles.c.external != statement.excluded.external)
-        | articles.c.job_id.is_distinct_from(statement.excluded.job_id),
-    ))
-
-
-def upsert_alias(conn: Connection, row: dict[str, Any]) -> None:
-    """Note that a URL leads to an article that is stored under another one (public report W40)."""
-    statement = _insert(conn, article_aliases).values(**row)
-    conn.execute(statement.on_conflict_do_update(
-        index_elements=["target_code", "url"], set_={"article_url": statement.excluded.article_url}))
-
-
-def upsert_failed_item(conn: Connection, row: dict[str, Any]) -> None:
-    """Note an item that could not be read: one row per target and URL, with the number of tries."""
-    statement = _insert(conn, failed_items).values(**row, tries=1, first_at=db_now(), last_at=db_now())
-    conn.execute(statement.on_conflict_do_update(
-        index_elements=["target_code", "url"],
-        set_={"error": statement.excluded.error, "title": statement.excluded.title, "job_id": statement.excluded.job_id,
-              "source_page": statement.excluded.source_page, "last_at": statement.excluded.last_at,
-              "forbidden": failed_items.c.forbidden | statement.excluded.forbidden,
-              "tries": failed_items.c.tries + 1},
-    ))
-
-
 def keep_robots(conn: Connection, row: dict[str, Any]) -> None:
     """Keep the copy of a host's robots.txt; `row` holds every column but the time."""
     statement = _insert(conn, robots_copies).values(**row, fetched_at=db_now())
     conn.execute(statement.on_conflict_do_update(
         index_elements=["host"], set_={name: statement.excluded[name] for name in
                                        ("fetched_at", "status", "decision", "wait_sec", "body")}))
-
-
-def forget_failed_items(target_code: str, urls: list[str]) -> Any:
-    """Delete the notes of items that were read after all."""
-    return failed_items.delete().where(failed_items.c.target_code == target_code, failed_items.c.url.in_(urls))
-
-

@@ -100,16 +100,19 @@ class Fetcher:
     def fetch(
         self, url: str, *, scope: Scope | None = None, headers: Mapping[str, str] | None = None,
         max_bytes: int | None = None, cut: bool = False, inspect: Inspect | None = None,
+        conditions: Mapping[str, str] | None = None,
     ) -> FetchedPage:
         """Return what `url` answers, after at most five redirects; each hop is a request of its own at the gate.
 
         `scope` None allows every host. `cut` keeps the first `max_bytes` of a longer body instead of failing.
+        `conditions` are headers that mean this very URL: no redirect hop gets them.
         Raises FetchFailed, and whatever the gate raises.
         """
         hops: list[str] = []
         here, looped = url, False
         while True:
-            page = self._once(url, here, tuple(hops), scope, headers, max_bytes or self.max_body_bytes, cut)
+            sent = headers if hops else {**(headers or {}), **(conditions or {})}
+            page = self._once(url, here, tuple(hops), scope, sent, max_bytes or self.max_body_bytes, cut)
             if page.status not in _REDIRECTS or not page.location:
                 return page
             target = page.location

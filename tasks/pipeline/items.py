@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from tasks.pipeline.adapters.base import ArticleParts, Item
 from tasks.pipeline.extract import hash_of
 from tasks.pipeline.place import article_kept, article_restored
-from tasks.pipeline.ports import Article, Gate, Journal
-from tasks.pipeline.reader import Reader, ReadItem, Unread
+from tasks.pipeline.ports import Article, FailedItem, Gate, Journal, Validators
+from tasks.pipeline.reader import NOTHING, Reader, ReadItem, Unread
 from tasks.pipeline.target import CrawlResult, TargetSpec
 from tasks.pipeline.urls import canonical
 from tasks.pipeline.wishes import Wishes
@@ -51,11 +51,15 @@ class Items:
         held = place.get("held")
         self._held = None if held is None else article_restored(held)
 
-    def first_met(self, items: Sequence[Item]) -> int | None:
-        """Return where the first item is that this walk has handled or that is known, pinned ones aside; None: nowhere."""
+    def behind_first_met(self, items: Sequence[Item]) -> tuple[Item, ...] | None:
+        """Return the items that were never met and stand behind one that was handled or is known; None: none was met.
+
+        Pinned ones count as neither.
+        """
         urls = [item.url for item in items]
         met = self._handled.intersection(urls) | self._journal.known(urls)
-        return next((at for at, item in enumerate(items) if item.url in met and not item.pinned), None)
+        first = next((at for at, item in enumerate(items) if item.url in met and not item.pinned), None)
+        return None if first is None else tuple(item for item in items[first:] if item.url not in met)
 
     def walk(self, items: Sequence[Item], source: str) -> bool:
         """Handle the items of a page; tells whether all of them lay behind the frontier (rule P2).
@@ -66,14 +70,16 @@ class Items:
         known, behind = self._journal.known(urls), self._journal.behind(urls)
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
         again = self._wishes.again(known - own - self._handled)
-        self._progress.items_left = len({item.url for item in items if self._is_read(item, known) or item.url in again}
-                                        - self._handled)
+        resting = set() if self._wishes.refetch else self._journal.resting(urls) - known
+        asked = {item.url for item in items if self._is_read(item, known | resting)
+                 or (item.url in again and item.parts is None)}
+        self._progress.items_left = len(asked - self._handled)
         for item in items:
             is_done, is_new = item.url in self._handled, item.url not in known
-            self._gate.stop_point(sends=not is_done and (self._is_read(item, known) or item.url in again))
+            self._gate.stop_point(sends=not is_done and item.url in asked)
             if is_done:
                 continue
-            if is_new and self._wishes.is_older(item):
+            if item.url in resting or (is_new and self._wishes.is_older(item)):
                 self._settled.add(item.url)
             elif is_new and self._wishes.is_full:
                 self.is_bound = True
@@ -98,12 +104,17 @@ class Items:
         self.met_known = True
         if not is_stale:
             return
+        if item.parts is not None:
+            self._journal.refreshed(self._article(item, source, item.parts, None), self._progress)
+            return
         try:
-            read = self._read(item, source)
+            read = self._read(item, source, self._journal.article_validators(item.url))
         except Unread as unread:
             self._result.remark(f"item could not be read again: {item.url}: {unread.reason}")
             return
-        if read.parts is not None and not read.is_twin:
+        if read.unchanged:
+            self._journal.unchanged(item.url, self._progress)
+        elif read.parts is not None and not read.is_twin:
             self._journal.refreshed(self._article(item, source, read.parts, read), self._progress)
 
     def _take(self, item: Item, source: str) -> None:
@@ -127,12 +138,23 @@ class Items:
         else:
             self._store(item, source, read)
 
-    def _read(self, item: Item, source: str) -> ReadItem:
+    def try_again(self, items: Sequence[FailedItem]) -> None:
+        """Try once more to read items that were given up a while ago and that this walk has not met (rule P3)."""
+        for failed in items:
+            item = Item(failed.url, failed.title)
+            if item.url in self._handled or self._journal.known([item.url]):
+                continue
+            self._gate.stop_point()
+            self._take(item, failed.source_page)
+            self._handled.add(item.url)
+        self._release()
+
+    def _read(self, item: Item, source: str, since: Validators = NOTHING) -> ReadItem:
         self._progress.items_left = max(0, self._progress.items_left - 1)
         if not self._reader.allowed(item.url):
             raise Unread("robots: disallowed", settled=True)
         try:
-            read = self._reader.item(item)
+            read = self._reader.item(item, since)
         finally:
             self._progress.bytes = self._reader.received
         if read.parts is not None and self._is_home(read.page.final_url, item.url, source):
@@ -141,13 +163,13 @@ class Items:
 
     def _fail(self, item: Item, source: str, unread: Unread) -> None:
         self._progress.items_failed += 1
-        if unread.settled:
+        is_given_up = self._journal.failed(item.url, item.title, source, unread.reason, self._progress)
+        if unread.settled or is_given_up:
             self._settled.add(item.url)
         else:
             # the next crawl tries it again, and must not find its place taken by an older one
             self._wishes.took()
             self._result.lower("partial", f"item could not be read: {item.url}: {unread.reason}", step="items")
-        self._journal.failed(item.url, item.title, source, unread.reason, self._progress)
 
     def _store_title(self, item: Item, source: str, final_url: str, *, marked: bool = False) -> None:
         """Store an item by title and link alone: it lies on another host, or is only marked as known."""
@@ -165,7 +187,8 @@ class Items:
             url=item.url, own_id=item.own_id, title=parts.title, published_at=parts.published_at, text=parts.text,
             sha256=hash_of(parts.text), source_page=source,
             final_url=item.url if read is None else canonical(read.page.final_url), external=False,
-            charset="" if read is None else read.page.charset, facts=parts.facts)
+            charset="" if read is None else read.page.charset, facts=parts.facts,
+            validators=NOTHING if read is None else read.page.validators)
 
     def _store(self, item: Item, source: str, read: ReadItem) -> None:
         assert read.parts is not None

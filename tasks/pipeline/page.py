@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tasks.pipeline.charset import decode
+from tasks.pipeline.ports import Validators
 
 #: of a longer body, which is a sitemap or a file, the firewall's signs are looked for in the beginning alone
 _MOST_BYTES_JUDGED = 2_000_000
@@ -37,6 +38,13 @@ class FetchedPage:
     def is_success(self) -> bool:
         """Whether the status says that this is the content that was asked for."""
         return 200 <= self.status < 300
+
+    @property
+    def validators(self) -> Validators:
+        """What it gave for asking again; a page behind redirects gives nothing for the URL that was asked for."""
+        if self.hops:
+            return Validators()
+        return Validators(self.headers.get("etag", ""), self.headers.get("last-modified", ""))
 
     @property
     def content_type(self) -> str:

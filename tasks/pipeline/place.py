@@ -3,7 +3,8 @@
 With an interval longer than `park_after` an attempt ends after each list page and each item. What the next one must
 know is more than the page: the items of the open page that are done with, the firewall's last word, and whether the
 outcome is lowered already. A place is JSON-able: {"walk", "opened", "handled", "settled", "held", "firewall"},
-and "kept" if the adapter keeps something.
+and "kept" if the adapter keeps something; "over" if the list is walked and only items that were given up are left to try,
+"old" if so much time has passed since the page before that its rows may have moved.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks.pipeline.adapters.base import ArticleParts, Item, ListPage
-from tasks.pipeline.ports import Article
+from tasks.pipeline.ports import Article, Validators
 
 _LISTING = tuple(one.name for one in fields(ListPage) if one.name != "items")
 _ITEM = tuple(one.name for one in fields(Item))
@@ -68,7 +69,8 @@ def article_kept(article: Article) -> dict[str, Any]:
 
 def article_restored(document: Mapping[str, Any]) -> Article:
     """Return the article of which `document` is the form."""
-    return Article(**{**document, "published_at": _moment(document["published_at"])})
+    return Article(**{**document, "published_at": _moment(document["published_at"]),
+                      "validators": Validators(**document.get("validators", {}))})
 
 
 def after_block(place: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def after_block(place: Mapping[str, Any]) -> dict[str, Any]:
     """
     held = place.get("held")
     handled = [url for url in place.get("handled", ()) if held is None or url != held["url"]]
-    return {**place, "opened": None, "handled": handled, "held": None, "firewall": {}}
+    return {**place, "opened": None, "handled": handled, "held": None, "firewall": {}, "old": True}
 
 
 def _rows(items: tuple[Item, ...]) -> list[dict[str, Any]]:

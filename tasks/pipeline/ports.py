@@ -62,13 +62,36 @@ class Gate(Protocol):
 
 
 @dataclass(frozen=True)
+class Validators:
+    """What a whole answer gave for asking again whether it has changed, exactly as it came (rule P4)."""
+
+    etag: str = ""
+    last_modified: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request that wants a body only if it has changed."""
+        found = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class FailedItem:
+    """An item that could not be read so far, as far as its list told of it."""
+
+    url: str
+    title: str
+    source_page: str
+
+
+@dataclass(frozen=True)
 class Article:
     """An item that was read; `sha256` is the hash of its whitespace-normalised text.
 
     `external`: on a host outside the group, title and link alone. `alias_of`: the canonical URL of an article that
     this item's redirect ends at as well; it is known from now on, its body is stored there (text is empty here).
     `marked`: known because it was listed at a first crawl, title and link alone. `facts` is what else its site says of
-    it, JSON-able (see `ArticleParts`).
+    it, JSON-able (see `ArticleParts`). `validators` are its page's, if nothing was redirected.
     """
 
     url: str
@@ -84,6 +107,7 @@ class Article:
     alias_of: str | None = None
     marked: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
+    validators: Validators = Validators()
 
 
 @dataclass(frozen=True)
@@ -177,6 +201,9 @@ class Journal(Protocol):
         that earlier attempts of this very job have stored and counted: they are not counted as known as well.
         """
 
+    def is_mine(self, url: str) -> bool:
+        """Tell whether this very job has stored the article at `url`."""
+
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier: stored by a crawl that ended complete (rule P2)."""
 
@@ -193,16 +220,43 @@ class Journal(Protocol):
         """
 
     def stale(self, urls: Sequence[str], days: float) -> set[str]:
-        """Return those of the known URLs whose body was last read more than `days` days ago; none of external items."""
+        """Return those of the known URLs whose body was last read, or found unchanged, more than `days` days ago.
+
+        None of external items. Items that are only marked as known are stale at 0 days: nobody has read them yet.
+        """
+
+    def article_validators(self, url: str) -> Validators:
+        """Return what the page of a stored article gave for asking again; empty without any, or without a body."""
 
     def refreshed(self, article: Article, progress: Progress) -> None:
         """Commit that a known article was read again: its hash tells whether it changed."""
 
+    def unchanged(self, url: str, progress: Progress) -> None:
+        """Commit that a known article was asked for again and has not changed."""
+
+    def list_validators(self, url: str) -> Validators:
+        """Return what a list page gave for asking again, if "unchanged" would mean that there is nothing new (P4).
+
+        Empty without a frontier, and if its last whole answer is a week old.
+        """
+
+    def list_answered(self, url: str) -> None:
+        """Note that a list page answered with a body: what is kept for asking it again is void from the next commit on."""
+
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article with the progress and the buffered request rows."""
 
-    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
-        """Commit that an item could not be read; it does not become known."""
+    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> bool:
+        """Commit that an item could not be read; it does not become known.
+
+        Tells whether it is given up by now: it failed in three crawls on two days, and blocks nothing any more (P3).
+        """
+
+    def resting(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the URLs that are given up and were tried within the last week (rule P3)."""
+
+    def due_again(self) -> list[FailedItem]:
+        """Return a few of the items that are given up and were last tried a week ago, the oldest try first."""
 
     def stopped(self, place: dict[str, Any]) -> None:
         """Take where exactly the walk stops, in front of a Parked that comes next (see `tasks.pipeline.place`)."""

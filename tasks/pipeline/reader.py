@@ -22,18 +22,24 @@ from tasks.pipeline.extract import normalise
 from tasks.pipeline.fetcher import Fetcher, FetchFailed
 from tasks.pipeline.firewall import Firewall
 from tasks.pipeline.page import FetchedPage
-from tasks.pipeline.ports import Gate, Journal
+from tasks.pipeline.ports import Gate, Journal, Validators
 from tasks.pipeline.robots import HostUnreachable, Robots
 from tasks.pipeline.target import TargetSpec
 from tasks.pipeline.urls import host_key
 
 TRIES = 3
+NOTHING = Validators()
+_NOT_MODIFIED = 304
 #: a later try may succeed
 _TRANSIENT = frozenset({"timeout", "reset", "unreachable", "truncated", "malformed", "undecodable"})
 #: so much of a row's title must stand on the article's page
 _TITLE_CHARS = 12
 
 T = TypeVar("T")
+
+
+class Unchanged(Exception):
+    """A list page says that it is as it was when a crawl that ended complete has read it."""
 
 
 class Unread(Exception):
@@ -52,12 +58,13 @@ class Unread(Exception):
 class ReadItem:
     """An article that was read; `is_twin`: its body is another article's, which the next answer has to clear up.
 
-    `parts` None: its redirect leads out of the group, to `page.location`.
+    `parts` None: its redirect leads out of the group, to `page.location`, or it is `unchanged` since it was stored.
     """
 
     page: FetchedPage
     parts: ArticleParts | None
     is_twin: bool = False
+    unchanged: bool = False
 
 
 class Reader:
@@ -76,10 +83,13 @@ class Reader:
         #: the list page of which only a part was walked so far
         self._unfinished: FetchedPage | None = None
 
-    def list_page(self, url: str, kept: Mapping[str, Any] | None = None) -> tuple[FetchedPage, ListPage]:
+    def list_page(
+        self, url: str, kept: Mapping[str, Any] | None = None, since: Validators = NOTHING
+    ) -> tuple[FetchedPage, ListPage]:
         """Return a list page, fetched and parsed; raises Unread, or PermanentJobError if robots.txt forbids it.
 
-        The next part of the file that was read last is not fetched again.
+        The next part of the file that was read last is not fetched again. Raises Unchanged if the page is as it was
+        when it gave the validators `since`.
         """
         begun, self._unfinished = self._unfinished, None
         if begun is not None and begun.url == url:
@@ -90,7 +100,7 @@ class Reader:
         else:
             self.admit(url)
             page, listing = _tries(lambda: self._list_once(url, lambda page: self._listing(page, kept),
-                                                           lambda listing: bool(listing.items) or listing.goes_on))
+                                                           lambda listing: bool(listing.items) or listing.goes_on, since))
         self._unfinished = page if listing.has_rest else None
         return page, listing
 
@@ -125,14 +135,19 @@ class Reader:
         except HostUnreachable as error:
             raise Unread(str(error), again=True) from error
 
-    def item(self, item: Item) -> ReadItem:
-        """Return an article, fetched and parsed; raises Unread."""
-        return _tries(lambda: self._item_once(item))
+    def item(self, item: Item, since: Validators = NOTHING) -> ReadItem:
+        """Return an article, fetched and parsed, or that it is as it was when it gave `since`; raises Unread."""
+        return _tries(lambda: self._item_once(item, since))
 
     def _list_once(
-        self, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool]
+        self, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool], since: Validators = NOTHING
     ) -> tuple[FetchedPage, T]:
-        page = self._fetch(url, getattr(self._adapter, "max_list_bytes", None))
+        page = self._fetch(url, getattr(self._adapter, "max_list_bytes", None), since)
+        if page.status == _NOT_MODIFIED and since != NOTHING:
+            self.firewall.judge(page, has_expected=True)
+            raise Unchanged(url)
+        if page.is_success:
+            self._journal.list_answered(url)
         if page.stopped:
             raise Unread(f"redirects to {page.location} ({page.stopped})", status=page.status)
         listing, trouble = self._parsed(lambda: parse(page)) if page.is_success else (None, "")
@@ -157,8 +172,11 @@ class Reader:
         except Exception as error:
             return None, _stumbled(error)
 
-    def _item_once(self, item: Item) -> ReadItem:
-        page = self._fetch(item.url)
+    def _item_once(self, item: Item, since: Validators) -> ReadItem:
+        page = self._fetch(item.url, since=since)
+        if page.status == _NOT_MODIFIED and since != NOTHING:
+            self.firewall.judge(page, has_expected=True)
+            return ReadItem(page, None, unchanged=True)
         if page.stopped:
             if page.stopped == "outside":
                 return ReadItem(page, None)
@@ -189,9 +207,10 @@ class Reader:
             return None, trouble
         return (parts, "") if normalise(parts.text) else (None, "no readable text")
 
-    def _fetch(self, url: str, max_bytes: int | None = None) -> FetchedPage:
+    def _fetch(self, url: str, max_bytes: int | None = None, since: Validators = NOTHING) -> FetchedPage:
         try:
-            page = self._fetcher.fetch(url, scope=self.scope, max_bytes=max_bytes, inspect=self._inspect)
+            page = self._fetcher.fetch(url, scope=self.scope, max_bytes=max_bytes, inspect=self._inspect,
+                                       conditions=since.headers)
         except FetchFailed as error:
             self.firewall.judge_failure(error)
             raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error

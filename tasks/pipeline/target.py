@@ -77,6 +77,8 @@ class CrawlResult:
     robots: dict[str, str] = field(default_factory=dict)
     #: what made it partial, by the step in which it happened: the first of each
     troubles: dict[str, str] = field(default_factory=dict)
+    #: what the first list page gave for asking it again, worth keeping if the crawl ends complete: {url, etag, …}
+    validators: dict[str, str] | None = None
 
     def lower(self, outcome: Outcome, reason: str, *, step: str = "list") -> None:
         """Lower the outcome for a reason; partial is lower than truncated, and neither is raised again."""

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from config.errors import Parked, PermanentJobError
 from tasks.pipeline.adapters import find
-from tasks.pipeline.adapters.base import Adapter, Item, Keeping, ListPage
+from tasks.pipeline.adapters.base import Adapter, Keeping, ListPage
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.items import Items
+from tasks.pipeline.lists import Lists
 from tasks.pipeline.place import OpenPage, fingerprint
 from tasks.pipeline.ports import Gate, Journal
 from tasks.pipeline.reader import Reader, Unread
@@ -51,13 +52,11 @@ class _Walk:
         self._progress = self._result.progress
         self._wishes = Wishes(options, journal, refetch=start.refetch)
         self._items = Items(spec, reader, journal, gate, self._result, self._wishes)
-        self._fingerprints: set[str] = set()
-        self._frame: frozenset[str] = frozenset()
         self._visited: set[str] = set()
         self._tally = Tally(self._result)
-        #: the URL of the page before
-        self._before = ""
-        self._is_unread = False
+        self._lists = Lists(reader, self._items, journal, self._result, self._tally)
+        #: the list is walked; what is left are items that were given up
+        self._is_over = False
         #: what an adapter that keeps something keeps, as of the page that is open or comes next; None: nothing yet
         self._kept: dict[str, Any] | None = None
         self._opened: OpenPage | None = None
@@ -77,8 +76,13 @@ class _Walk:
             if not self._prepare():
                 return self._end()
             state |= {"kept": self._kept} if is_keeping else {}
-            while (following := self._page(page, state)) is not None:
-                page, state = page + 1, following
+            while not self._is_over:
+                following = self._page(page, state)
+                if following is None:
+                    self._is_over = True
+                else:
+                    page, state = page + 1, following
+            self._items.try_again(self._journal.due_again())
         except Parked:
             self._journal.stopped(self._place())
             raise
@@ -117,12 +121,16 @@ class _Walk:
     def _recall(self, state: Mapping[str, Any], place: Mapping[str, Any]) -> None:
         """Go on with what a checkpoint, or the place of a parked attempt, holds of the walk so far."""
         if state.get("fingerprint"):
-            self._fingerprints.add(str(state["fingerprint"]))
-        self._frame = frozenset(str(mark) for mark in state.get("frame", ()))
+            self._lists.fingerprints.add(str(state["fingerprint"]))
+        self._lists.frame = frozenset(str(mark) for mark in state.get("frame", ()))
         walked = place.get("walk") or state.get("walk") or {}
         self._result.outcome = walked.get("outcome", "complete")
         self._result.reasons = list(walked.get("reasons", ()))
-        self._before = walked.get("before", "")
+        self._lists.before = walked.get("before", "")
+        # parked just for the interval, no more time has passed than between two pages of one attempt
+        self._lists.is_old = self._start.after_page > 0 and (not place or bool(place.get("old")))
+        self._result.validators = walked.get("validators")
+        self._is_over = bool(place.get("over"))
         self._tally.recall(walked)
         self._items.met_known = bool(walked.get("met_known"))
         self._progress.pages_total = walked.get("pages_total")
@@ -133,15 +141,15 @@ class _Walk:
 
     def _walked(self) -> dict[str, Any]:
         """Return the JSON-able form of what an attempt that goes on has to know of the walk so far."""
-        return {"outcome": self._result.outcome, "reasons": list(self._result.reasons), "before": self._before,
+        return {"outcome": self._result.outcome, "reasons": list(self._result.reasons), "before": self._lists.before,
                 **self._tally.document(), "pages_total": self._progress.pages_total, "met_known": self._items.met_known,
-                "troubles": dict(self._result.troubles)}
+                "troubles": dict(self._result.troubles), "validators": self._result.validators}
 
     def _place(self) -> dict[str, Any]:
         """Return where the walk is (see `tasks.pipeline.place`)."""
         opened = self._opened
         kept = {} if self._kept is None else {"kept": self._kept}
-        return {"walk": self._walked(), "opened": opened.document() if opened else None, **kept,
+        return {"walk": self._walked(), "opened": opened.document() if opened else None, **kept, "over": self._is_over,
                 "firewall": self._reader.firewall.document(), **self._items.document(opened.urls if opened else ())}
 
     def _page(self, page: int, state: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -153,25 +161,31 @@ class _Walk:
             return None
         url = self._url(address, f"list page {page}")
         if not is_open:
-            self._opened = self._open(page, url, is_promised=bool(state.get("next") or state.get("goes_on")))
+            self._opened = self._lists.open(
+                page, url, self._kept, is_promised=bool(state.get("next") or state.get("goes_on")), may_skip=self._may_skip(page))
         opened = self._opened
         if opened is None:
+            self._result.reached_frontier = self._result.reached_frontier or self._lists.is_unchanged
             return self._pass_by(state)
         for step, status in (("prepare", "done"), ("list", "running"), ("items", "running")):
             self._progress.step(step, status)
         listing, mark = opened.listing, fingerprint(opened.listing.items)
-        self._fingerprints.update([mark] if listing.items else [])
+        self._lists.fingerprints.update([mark] if listing.items else [])
         self._visited.update((url, opened.source))
-        self._frame = self._frame or listing.frame
+        self._lists.frame = self._lists.frame or listing.frame
         self._count(page, listing)
         if opened.moved:
             self._items.walk(opened.moved, opened.moved_from)
         is_behind = self._items.walk(listing.items, opened.source)
-        self._before = url
+        self._lists.before = url
         if self._items.is_bound:
             self._result.remark("max_items reached: the older items are not taken")
             return None
         return self._close(page, listing, is_behind, mark)
+
+    def _may_skip(self, page: int) -> bool:
+        """Tell whether nothing is left to do if this list page is unchanged: an incremental crawl begins (rule P4)."""
+        return page == 1 and not self._start.force and self._wishes.may_skip_list
 
     def _url(self, address: str, what: str) -> str:
         try:
@@ -181,29 +195,13 @@ class _Walk:
 
     def _pass_by(self, state: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the state behind a page that stayed unread, None at the end of the walk."""
-        if not (self._is_unread and isinstance(self._adapter, Keeping)):
+        if not (self._lists.is_unread and isinstance(self._adapter, Keeping)):
             return None
         kept = self._adapter.pass_by(self._options, self._kept or {})
         if kept is None:
             return None
-        self._kept, self._is_unread = dict(kept), False
+        self._kept, self._lists.is_unread = dict(kept), False
         return {**state, "kept": self._kept}
-
-    def _open(self, page: int, url: str, *, is_promised: bool) -> OpenPage | None:
-        """Read a list page; None at the end of the list, or if it stays unread, which the result then says."""
-        read = self._read(page, url, is_promised)
-        if read is None:
-            return None
-        source, listing = read
-        moved_from, moved = self._look_back(listing)
-        if not (listing.items or listing.goes_on or moved):
-            self._tally.ended_empty(page, listing, self._frame, self._journal)
-            return None
-        if listing.items and not listing.goes_on and fingerprint(listing.items) in self._fingerprints:
-            self._tally.ended()
-            return None
-        self._progress.pages += 1
-        return OpenPage(page, source, listing, moved, moved_from)
 
     def _close(self, page: int, listing: ListPage, is_behind: bool, mark: str) -> dict[str, Any] | None:
         """Set the checkpoint behind a page; returns the next one's state, None at the end of the walk."""
@@ -212,56 +210,11 @@ class _Walk:
         if listing.kept is not None:
             self._kept = dict(listing.kept)
         following = {"next": listing.next_url, "goes_on": listing.goes_on, "kept": self._kept, "walk": self._walked(),
-                     "fingerprint": mark, "frame": sorted(self._frame)[:_MOST_MARKS]}
+                     "fingerprint": mark, "frame": sorted(self._lists.frame)[:_MOST_MARKS]}
         self._journal.page_done(page, following, self._progress)
         self._result.pages += 1
         self._result.last_completed_page = page
         return None if self._ends(page, listing, is_behind) else following
-
-    def _read(self, page: int, url: str, is_promised: bool) -> tuple[str, ListPage] | None:
-        """Read a list page; None if there is none or it stays unread, which the result then says.
-
-        A page that a link led to was promised: if it is not there, that is no end of the list.
-        """
-        try:
-            self._reader.admit(url)
-            if self._progress.steps["prepare"] == "running":
-                self._progress.step("prepare", "done")
-                self._progress.step("list", "running")
-                self._journal.progressed(self._progress)
-            fetched, listing = self._reader.list_page(url, self._kept)
-            return fetched.final_url, listing
-        except Unread as unread:
-            if page > 1 and unread.status in (404, 410) and not is_promised:
-                self._tally.ended()
-            else:
-                self._is_unread = True
-                self._result.lower("partial", f"list page {page} could not be read: {unread.reason}")
-            return None
-        finally:
-            self._progress.bytes = self._reader.received
-
-    def _look_back(self, listing: ListPage) -> tuple[str, tuple[Item, ...]]:
-        """Read the page before once more if rows went away meanwhile: the first of this page moved to it (rule P2).
-
-        Returns where it was read from and its rows from the first on that was met before. Those above are new: they
-        are left to the next crawl, which would end at them if they were stored and others above or below were not.
-        """
-        gone = self._tally.went_away(listing)
-        if not gone or not self._before:
-            return "", ()
-        try:
-            fetched, again = self._reader.list_page(self._before, self._kept)
-        except Unread as unread:
-            self._result.lower("partial", f"rows moved to a page that could not be read again: {unread.reason}")
-            return "", ()
-        finally:
-            self._progress.bytes = self._reader.received
-        first = self._items.first_met(again.items)
-        if first is None or again.total != listing.total or gone > len(again.items):
-            self._result.lower("partial", f"{gone} rows went away while the list was walked: some may have been passed")
-            return "", ()
-        return fetched.final_url, again.items[first:]
 
     def _count(self, page: int, listing: ListPage) -> None:
         self._tally.promised(listing)

@@ -14,7 +14,9 @@ class Wishes:
     """Judges items before they are read. Adapters of others may have options without any of these."""
 
     def __init__(self, options: Any, journal: Journal, *, refetch: bool = False) -> None:
-        self._journal, self._refetch = journal, refetch
+        self._journal = journal
+        #: known bodies are read too, and so is what was given up (rule J11)
+        self.refetch = refetch
         self._since = getattr(options, "since", None)
         self._days = getattr(options, "refetch_after_days", None)
         self._most: int | None = getattr(options, "max_items", None)
@@ -23,6 +25,11 @@ class Wishes:
         self.marks = is_first and bool(getattr(options, "mark_known", False))
         #: how many items may still be taken; None: any number
         self.left: int | None = max(0, self._most - journal.count()) if is_first and self._most is not None else None
+
+    @property
+    def may_skip_list(self) -> bool:
+        """Whether an unchanged list page leaves nothing to do: no article on it is to be read again."""
+        return not self.refetch and self._days is None
 
     @property
     def is_full(self) -> bool:
@@ -49,6 +56,6 @@ class Wishes:
 
     def again(self, urls: Collection[str]) -> set[str]:
         """Return those of the known URLs that are to be read once more."""
-        if self._refetch:
+        if self.refetch:
             return self._journal.stale(list(urls), 0.0)
         return set() if self._days is None else self._journal.stale(list(urls), float(self._days))

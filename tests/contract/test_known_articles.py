@@ -14,7 +14,7 @@ from models import schema
 from models.articles import articles
 from models.db import Database
 from models.queries import crawling
-from models.statements import running
+from models.statements import stored
 from tests.support.servers import PostgresServer
 
 ROW = {"target_code": "t", "site_code": "s", "url": "http://a.example/1", "own_id": "7", "final_url": "http://a.example/1", "title": "x",
@@ -42,7 +42,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 def store(database: Database, **row: Any) -> None:
     """Store an article."""
     with database.write() as conn:
-        running.upsert_article(conn, ROW | row)
+        stored.upsert_article(conn, ROW | row)
 
 
 def found(database: Database, url: str = ROW["url"]) -> Any:
@@ -87,3 +87,10 @@ def test_an_article_that_changed_has_its_new_text_and_its_old_generation(databas
     store(database, job_id="job2", text="new", sha256="h2", generation=5)
     row = found(database)
     assert (row.text, row.sha256, row.generation) == ("new", "h2", 1)
+
+
+def test_what_is_only_marked_was_never_read_long_ago_and_is_read_by_a_refetch(database: Database) -> None:
+    store(database, marked=True, text="", sha256="", fetched_age_sec=40 * 86_400.0)
+    with database.read() as conn:
+        assert crawling.stale(conn, "t", [ROW["url"]], 30, "job2") == set()
+        assert crawling.stale(conn, "t", [ROW["url"]], 0, "job2") == {ROW["url"]}

@@ -22,7 +22,7 @@ from tasks.pipeline import (
     TargetSpec,
     crawl,
 )
-from tasks.pipeline.ports import Gate, Journal
+from tasks.pipeline.ports import FailedItem, Gate, Journal, Validators
 from tests.support.misbehave import Server, article_html, list_html, page, serve
 
 
@@ -98,9 +98,18 @@ class MemoryJournal(Journal):
     #: how long ago an article was read, and what was read again
     age_days: dict[str, float] = field(default_factory=dict)
     reread: dict[str, Article] = field(default_factory=dict)
+    #: known articles that were found unchanged; what list pages gave for asking again
+    rechecked: list[str] = field(default_factory=list)
+    lists: dict[str, Validators] = field(default_factory=dict)
+    #: items that are given up, and those of them that are to be tried once more
+    given_up: set[str] = field(default_factory=set)
+    due: list[FailedItem] = field(default_factory=list)
 
     def own(self, urls: Sequence[str]) -> set[str]:
         return self.stored & set(urls)
+
+    def is_mine(self, url: str) -> bool:
+        return url in self.stored
 
     def known(self, urls: Sequence[str]) -> set[str]:
         return {url for url in urls if url in self.articles}
@@ -129,8 +138,28 @@ class MemoryJournal(Journal):
         assert article.url not in self.articles, f"stored twice: {article.url}"
         self.articles[article.url], self.last = article, deepcopy(progress)
 
-    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> None:
+    def article_validators(self, url: str) -> Validators:
+        return self.articles[url].validators
+
+    def unchanged(self, url: str, progress: Progress) -> None:
+        self.rechecked.append(url)
+
+    def list_validators(self, url: str) -> Validators:
+        return self.lists.get(url, Validators())
+
+    def list_answered(self, url: str) -> None:
+        self.lists.pop(url, None)
+
+    def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> bool:
         self.failures[url], self.last = error, deepcopy(progress)
+        self.due = [item for item in self.due if item.url != url]
+        return url in self.given_up
+
+    def resting(self, urls: Sequence[str]) -> set[str]:
+        return {url for url in urls if url in self.given_up - {item.url for item in self.due} - set(self.failures)}
+
+    def due_again(self) -> list[FailedItem]:
+        return list(self.due)
 
     def stopped(self, place: dict[str, Any]) -> None:
         self.place = json.loads(json.dumps(place))

@@ -15,6 +15,8 @@ from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.selectors import Document, Selector, compiled, text_of
 from tasks.pipeline.urls import canonical
 
+#: selectors of a row and of the list page; so much of what they find is shown
+_IN_ROWS, _ON_PAGE, _SHOWN = ("link", "title", "date", "pinned"), ("next", "total"), 200
 _DIGITS = re.compile(r"\d[\d,]*")
 
 
@@ -80,8 +82,28 @@ class ListAdapter:
         """Return title, time and text; the extraction library finds the text that no selector does."""
         return article_of(page, item, options.content)
 
+    def found(self, listed: FetchedPage | None, article: FetchedPage | None, options: ListOptions) -> dict[str, Any]:
+        """Return how often each selector matches on a list page, or an article, and what it says first (rule P7)."""
+        told: dict[str, Any] = {}
+        if listed is not None:
+            root = document_of(listed).root
+            rows = [node for node in compiled(options.item).nodes(root) if hasattr(node, "iter")]
+            told["item"] = {"found": len(rows), "text": normalise(text_of(rows[0]))[:_SHOWN] if rows else ""}
+            inside = {name: source for name in _IN_ROWS if (source := getattr(options, name)) is not None}
+            told |= {name: _says([_inside(source)] * len(rows), rows) for name, source in inside.items()}
+            on_page = {name: source for name in _ON_PAGE if (source := getattr(options, name)) is not None}
+            told |= {name: _says([compiled(source)], [root]) for name, source in on_page.items()}
+        if article is not None and options.content is not None:
+            told["content"] = _says([compiled(options.content)], [document_of(article).root])
+        return told
+
 
 ADAPTER = ListAdapter()
+
+
+def _says(selectors: list[Selector], roots: list[Any]) -> dict[str, Any]:
+    values = [value for selector, root in zip(selectors, roots, strict=True) if (value := selector.value(root)) is not None]
+    return {"found": len(values), "text": normalise(values[0])[:_SHOWN] if values else ""}
 
 
 def _item(node: Any, options: ListOptions, base: str, charset: str) -> Item | None:

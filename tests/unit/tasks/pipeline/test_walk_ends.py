@@ -36,8 +36,9 @@ def test_w13_a_walk_behind_a_checkpoint_also_recognises_the_repeated_page(site: 
     number, state = journal.pages[-1]
     result = walk(target(site.url), journal, start=StartPoint(number, state))
     assert (result.outcome, result.pages, result.last_completed_page) == ("complete", 0, 2)
-    assert site.paths[-1] == "/list/3"
-    assert len(site.requests) == before + 1
+    # the page before is looked at once more: rows may have gone meanwhile
+    assert site.paths[-2:] == ["/list/3", "/list/2"]
+    assert len(site.requests) == before + 2
 
 
 @pytest.mark.parametrize("back_to", ["/list/2", "/list/1"])
@@ -136,7 +137,7 @@ def test_a_walk_by_links_goes_on_from_the_link_in_its_checkpoint(site: Site) -> 
     del journal.articles[f"{site.url}/a/4"]
     site.requests.clear()
     result = walk(spec, journal, start=StartPoint(number, state))
-    assert (site.paths, result.last_completed_page) == (["/list/1?page=b", "/a/4"], 2)
+    assert (site.paths, result.last_completed_page) == (["/list/1?page=b", "/list/1", "/a/4"], 2)
 
 
 def test_a_page_that_a_link_promised_and_that_is_not_there_is_never_the_end(site: Site) -> None:

@@ -181,7 +181,7 @@ def test_a_place_is_what_json_can_hold_and_names_what_is_known_of_the_walk(site:
     with pytest.raises(Parked):
         walk(target(site.url), journal, SecondStop(), StartPoint())
     assert journal.place is not None
-    assert set(journal.place) == {"walk", "opened", "handled", "settled", "held", "firewall"}
+    assert set(journal.place) == {"walk", "opened", "handled", "settled", "held", "firewall", "over"}
     assert journal.place["firewall"]["answered"] == [site.host]
 
 

@@ -1,0 +1,111 @@
+"""What a crawl knows of its target when it asks: stored articles, failed items, what pages gave for asking again.
+
+The reading side of `tasks.journal`. Nothing here is a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from models.attempt import Attempt
+from models.db import Database, patiently
+from models.queries import crawling
+from models.queries.crawling import TargetFacts
+from tasks.pipeline.ports import FailedItem, RobotsCopy, Validators
+
+T = TypeVar("T")
+
+#: what is given up is tried so often (rule P3), a few of them a crawl
+REST_SEC = 7 * 86_400.0
+_MOST_AGAIN = 20
+#: a server that says "unchanged" for ever is asked for the whole page at least so often (rule P4)
+WHOLE_EVERY_DAYS = 7.0
+
+
+class Known:
+    """Reads for one attempt of one target."""
+
+    def __init__(self, db: Database, attempt: Attempt, facts: TargetFacts) -> None:
+        self._db, self._attempt, self._facts = db, attempt, facts
+        self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
+        self._given_up = {row.url: row for row in self._ask(lambda conn: crawling.given_up(conn, facts.target_code))}
+        self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
+
+    def _ask(self, question: Callable[[Connection], T]) -> T:
+        """Read, as often as it takes: a database that is away for a while must not fail a crawl (rule J18)."""
+
+        def once() -> T:
+            with self._db.read() as conn:
+                return question(conn)
+
+        return patiently(once)
+
+    def known(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the canonical URLs that are stored with a body or as external."""
+        return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
+
+    def is_mine(self, url: str) -> bool:
+        """Tell whether this very job has stored the article at `url`."""
+        job_id = self._attempt.claim.job_id
+        return self._ask(lambda conn: crawling.is_of_job(conn, self._facts.target_code, url, job_id))
+
+    def behind(self, urls: Sequence[str]) -> set[str]:
+        """Return those that lie behind the frontier."""
+        return self._ask(
+            lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
+
+    def count(self) -> int:
+        """Return how many items are stored for the target."""
+        return self._ask(lambda conn: crawling.stored_count(conn, self._facts.target_code))
+
+    def is_first(self) -> bool:
+        """Tell whether no crawl of the target has ended complete so far."""
+        return self._facts.frontier_gen == 0
+
+    def same_document(self, own_id: str, sha256: str) -> str | None:
+        """Return the URL of an article of the target that has this id of the site's and this hash, None without one."""
+        return self._ask(lambda conn: crawling.same_document(conn, self._facts.target_code, own_id, sha256))
+
+    def stale(self, urls: Sequence[str], days: float) -> set[str]:
+        """Return those of the URLs whose article was read, by another job than this, more than `days` days ago."""
+        return self._ask(lambda conn: crawling.stale(
+            conn, self._facts.target_code, urls, days, self._attempt.claim.job_id))
+
+    def article_validators(self, url: str) -> Validators:
+        """Return what the page of a stored article gave for asking again."""
+        return Validators(*self._ask(lambda conn: crawling.article_validators(conn, self._facts.target_code, url)))
+
+    def list_validators(self, url: str) -> Validators:
+        """Return what a list page gave for asking again, when a crawl that ended complete read it whole."""
+        if self.is_first():
+            return Validators()
+        return Validators(*self._ask(lambda conn: crawling.list_validators(
+            conn, self._facts.target_code, url, most_days=WHOLE_EVERY_DAYS)))
+
+    def resting(self, urls: Sequence[str]) -> set[str]:
+        """Return those of the URLs that are given up and were tried within the last week."""
+        return {url for url in urls if url in self._given_up and self._given_up[url].tried_sec < REST_SEC}
+
+    def due_again(self) -> list[FailedItem]:
+        """Return a few of those that are given up and were last tried a week ago."""
+        due = [row for row in self._given_up.values() if row.tried_sec >= REST_SEC]
+        return [FailedItem(row.url, row.title, row.source_page) for row in due[:_MOST_AGAIN]]
+
+    def robots(self, host: str) -> RobotsCopy | None:
+        """Return the stored robots.txt of a host, whatever its age."""
+        row = self._ask(lambda conn: crawling.robots_copy(conn, host))
+        if row is None:
+            return None
+        return RobotsCopy(
+            row.host, row.status or 0, row.body, row.decision, age_sec=row.age_sec, wait_sec=row.wait_sec)
+
+    def forbidden(self, url: str) -> bool:
+        """Tell whether the URL answered 403 before: as the evidence of a block, or because it was marked."""
+        return url in self._refused or self._failed.get(url, False)
+
+    def is_lone_403_weak(self) -> bool:
+        """Tell whether an item of this target was ever found forbidden."""
+        return self._facts.lone_403_weak
