@@ -14,7 +14,7 @@ from models.attempt import Attempt, limits_of
 from models.db import Database, get_database, patiently
 from models.lifecycle import State
 from models.outcome import Ended, judge, message_of
-from models.queries.crawling import TargetFacts, target_facts
+from models.queries.crawling import TargetFacts, target_facts, was_blocked
 from tasks.base import LaneTask
 from tasks.export.task import after_crawl
 from tasks.gate import CrawlGate
@@ -40,7 +40,7 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     if facts is None:
         raise PermanentJobError(f"target {target_code} is gone")
     access = access_of(facts, settings)
-    start = start_point(attempt, facts)
+    start = replace(start_point(attempt, facts), blocked=_was_blocked(db, attempt))
     gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
     journal = CrawlJournal(db, attempt, gate, facts, start)
     try:
@@ -104,6 +104,14 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
         if facts.track_checkpoint:
             return StartPoint(started.last_completed_page, state, started.force, None, counts, refetch)
     return StartPoint(after_page=started.resume_from_page, force=started.force, refetch=refetch)
+
+
+def _was_blocked(db: Database, attempt: Attempt) -> bool:
+    def ask() -> bool:
+        with db.read() as conn:
+            return was_blocked(conn, attempt.claim.job_id, attempt.claim.attempt)
+
+    return attempt.claim.attempt > 1 and patiently(ask)
 
 
 def access_of(facts: TargetFacts, settings: Settings) -> Access:

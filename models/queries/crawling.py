@@ -169,6 +169,14 @@ def refused_before(conn: Connection, job_id: str) -> set[str]:
     return {found["url"] for found in rows if found and found.get("status") == 403}
 
 
+def was_blocked(conn: Connection, job_id: str, attempt: int) -> bool:
+    """Tell whether the attempt of this job that ran before `attempt` was ended by a block (rule C1)."""
+    before = conn.execute(select(attempts.c.outcome).where(
+        attempts.c.job_id == job_id, attempts.c.attempt < attempt, attempts.c.started_at.is_not(None),
+    ).order_by(attempts.c.attempt.desc()).limit(1)).scalar()
+    return before == "cooldown"
+
+
 def robots_copy(conn: Connection, host: str) -> Any:
     """Return the stored copy of a host's robots.txt and its `age_sec` by the database's clock, None if there is none."""
     age = seconds_from(robots_copies.c.fetched_at, db_now()).label("age_sec")

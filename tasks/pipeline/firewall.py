@@ -27,6 +27,10 @@ _MOST_BODIES = 20
 _NOT_NOW = frozenset({429, 503})
 
 
+#: stands for the block that the pause was for
+BLOCKED_BEFORE = "blocked_before"
+
+
 class Firewall:
     """Judges the answers of one walk; raises HostCooldown at a block."""
 
@@ -46,6 +50,13 @@ class Firewall:
         self._memory = replace(
             self._memory, answered=frozenset(document.get("answered", ())), weak=document.get("weak", ""))
         self._bodies = dict(document.get("bodies", {}))
+
+    def expect(self) -> None:
+        """Take the next weak sign for the second in a row: the block before the pause was the first (rule C1).
+
+        So a pause that was too short costs one refused request and no more.
+        """
+        self._memory = replace(self._memory, weak=BLOCKED_BEFORE)
 
     def judge(self, page: FetchedPage, *, has_expected: bool, is_article: bool = False) -> Verdict | None:
         """Return the sign in a page, None without one; an article is also compared with those before it."""

@@ -76,8 +76,9 @@ def article_restored(document: Mapping[str, Any]) -> Article:
 def after_block(place: Mapping[str, Any]) -> dict[str, Any]:
     """Return the place as a walk goes on there once the firewall has objected: it reads the list page again.
 
-    If that answers, what answers 403 among its items is forbidden and no block (rule C1). A new row of signs begins,
-    and an article whose body was another's is read once more, because it may have been the block page.
+    If that answers, what answers 403 among its items is forbidden and no block (rule C1). The place holds no row of
+    signs: the block itself is the first of one (`Firewall.expect`). An article whose body was another's is read once more,
+    because it may have been the block page.
     """
     held = place.get("held")
     handled = [url for url in place.get("handled", ()) if held is None or url != held["url"]]

@@ -53,7 +53,7 @@ class StartPoint:
 
     `force` walks every page, whatever the frontier says; `refetch` reads known bodies too (rule J11). `place` is where
     an earlier attempt was parked, if it was (see `tasks.pipeline.place`). `counts` are the job's totals as they stood
-    there: the journal's business.
+    there: the journal's business. `blocked`: the last thing that the job saw was a block, and nothing has answered since.
     """
 
     after_page: int = 0
@@ -62,6 +62,7 @@ class StartPoint:
     place: Mapping[str, Any] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     refetch: bool = False
+    blocked: bool = False
 
 
 @dataclass

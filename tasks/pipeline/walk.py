@@ -137,6 +137,8 @@ class _Walk:
         self._result.troubles = dict(walked.get("troubles") or {})
         self._items.recall(place)
         self._reader.firewall.recall(place.get("firewall") or {})
+        if self._start.blocked:
+            self._reader.firewall.expect()
         self._opened = OpenPage.restored(place["opened"]) if place.get("opened") else None
 
     def _walked(self) -> dict[str, Any]:
