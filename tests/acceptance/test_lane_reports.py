@@ -1,4 +1,4 @@
-"""Public reports of queues that were not fair, not exclusive or not alive (W15, W17, W19, W35, W68, W77), and rule C4."""
+"""Public reports of queues that were not fair, not exclusive or not alive (W15, W17, W19, W32, W35, W68, W77), and rule C4."""
 
 from __future__ import annotations
 
@@ -167,6 +167,35 @@ def test_w68_a_dead_owner_is_named_until_its_lease_is_over_and_a_slow_one_keeps_
         store.cancel(job_id)
         store.wait_for(job_id, "cancelled")
         site.assert_polite()
+
+
+def test_w32_numbers_are_those_of_the_rows_whatever_is_restarted(store: Store, workers: Workers) -> None:
+    """W32, J15: five crawls, one worker killed and another restarted: whoever asks anew is told what the database holds."""
+    names = [f"w32-{number}" for number in range(5)]
+    sites = [Site(name, columns={"news": 12}, per_page=4) for name in names]
+    first, second = workers.start("one", "two", concurrency=4)
+    for worker in (first, second):
+        worker.wait_age(FAST["lease_sec"])
+    with fleet(store, sites, grouped=False) as site:
+        ids = [store.submit(f"{name}_news") for name in names]
+        site.server.wait_for(lambda log: len(log) >= 10, 30)
+        first.kill()
+        second.terminate()
+        second.wait_end(15)
+        second.start().wait_ready()
+        done = 0
+        while done < len(ids):
+            with store.db.look() as conn:
+                told, lanes = queries.counts(conn), queries.lanes(conn)
+                rows = conn.execute(select(jobs.c.status)).all()
+            assert told == {status: sum(row[0] == status for row in rows) for status in told}
+            assert sum(one["running_job_id"] is not None for one in lanes) == told["running"] <= len(ids)
+            assert sum(told.values()) == len(ids)
+            done = told["done"]
+            clock.pause(0.1)
+        site.assert_polite()
+    for job_id in ids:
+        assert store.job(job_id)["status"] == "done"
 
 
 def test_w77_children_never_share_a_connection_of_their_parent(store: Store, workers: Workers) -> None:

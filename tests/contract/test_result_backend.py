@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from config.clock import Stopwatch
 from config.errors import Cancelled, JobFailed, JobWaits, Parked, PermanentJobError
 from config.settings import Settings, clear_settings, use_settings
-from models import db
+from models import db, queries
 from models.attempt import Attempt, current_attempt, enter
 from models.claim import Commit
 from models.db import Database
@@ -105,6 +105,18 @@ STATES: dict[str, tuple[Callable[[Bench], str], str, Any]] = {
     "cancelled in the queue": (cancelled, "REVOKED", TaskRevokedError("cancelled")),
     "cancelled while it ran": (ended(Cancelled()), "REVOKED", TaskRevokedError("cancelled")),
 }
+
+
+def test_w71_waiting_is_told_apart_from_unknown_and_an_end_never_expires(app: Celery, bench: Bench) -> None:
+    """W71: PENDING may be an unknown id; the job's own document says which, and a result is true as long as it is kept."""
+    job_id = ended()(bench)
+    bench.clock.advance(25 * 86_400)
+    assert app.AsyncResult(job_id).state == "SUCCESS"
+    assert app.AsyncResult("0123456789ab").state == "PENDING"
+    with bench.db.look() as conn:
+        assert queries.job(conn, "0123456789ab") is None
+        found = queries.job(conn, job_id)
+    assert found is not None and found["status"] == "done"
 
 
 @pytest.mark.parametrize("name", list(STATES))
