@@ -18,7 +18,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(60), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
 BROKERS = [pytest.param("valkey", marks=pytest.mark.slow), pytest.param("rabbit", marks=pytest.mark.acceptance)]
 
 

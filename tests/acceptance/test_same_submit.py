@@ -13,7 +13,7 @@ from tests.support.command_line import CommandLine
 from tests.support.fleet import fleet
 from tests.support.store import Store
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(60)]
 
 
 def test_w48_five_submits_at_once_are_one_job_and_plain_celery_makes_its_own(store: Store) -> None:

@@ -19,7 +19,7 @@ from tests.support.workers import Workers
 
 PASSWORD = "hush-hush-7"
 # the broker does not know which database there is
-pytestmark = [pytest.mark.timeout(90), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(90), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
 
 
 @contextmanager

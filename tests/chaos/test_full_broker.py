@@ -15,7 +15,7 @@ from tests.support.store import Store
 from tests.support.workers import Workers
 
 # the broker does not know which database there is
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(60), pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine, is_alive, wait_until
 from tests.support.figures import figure
 from tests.support.processes import descendants
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(90)]
 
 
 @pytest.fixture
