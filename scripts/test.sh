@@ -7,5 +7,7 @@ if [ $# -gt 0 ]; then
     exec .venv/bin/python -m pytest "$@"
 fi
 # what measures moments runs alone; everything else shares the cores
-.venv/bin/python -m pytest -m "not exclusive and not acceptance" -n 2 --dist worksteal
-exec .venv/bin/python -m pytest -m "exclusive and not acceptance"
+status=0
+.venv/bin/python -m pytest -m "not exclusive and not acceptance" -n 2 --dist worksteal || status=$?
+.venv/bin/python -m pytest -m "exclusive and not acceptance" || status=$?
+exit "$status"

@@ -74,21 +74,28 @@ FIRST = "=== 812 passed, 2 skipped in 201.00s (0:03:21) ==="
 SECOND = "=== 1 failed, 71 passed, 3 skipped, 800 deselected, 1 error in 99.10s ==="
 
 
-@pytest.mark.parametrize(("test", "acceptance", "code", "last"), [
-    ([LINT, FIRST, "=== 88 passed in 9.00s ==="], ["=== 60 passed, 4 skipped in 1.00s ==="], 0,
+AGAIN = ["=== 2 passed, 870 deselected in 9.00s ==="]
+STILL = ["=== 1 failed, 1 passed, 870 deselected in 9.00s ===", "exit 1"]
+
+
+@pytest.mark.parametrize(("test", "acceptance", "again", "code", "last"), [
+    ([LINT, FIRST, "=== 88 passed in 9.00s ==="], ["=== 60 passed, 4 skipped in 1.00s ==="], [], 0,
      "960 passed, 0 failed, 6 skipped"),
-    ([FIRST, "exit 1", SECOND], ["=== 60 passed in 1.00s ==="], 1, "943 passed, 2 failed, 5 skipped"),
-    (["Found 3 errors", "exit 1"], ["=== 60 passed in 1.00s ==="], 1, "60 passed, 1 failed, 0 skipped"),
-    ([FIRST], ["exit 2"], 1, "812 passed, 1 failed, 2 skipped"),
+    ([FIRST, "exit 1", SECOND], ["=== 60 passed in 1.00s ==="], AGAIN, 0, "945 passed, 0 failed, 5 skipped"),
+    ([FIRST, "exit 1", SECOND], ["=== 60 passed in 1.00s ==="], STILL, 1, "944 passed, 1 failed, 5 skipped"),
+    ([FIRST, "exit 1", SECOND], ["=== 60 passed in 1.00s ==="], ["exit 4"], 1, "943 passed, 2 failed, 5 skipped"),
+    (["Found 3 errors", "exit 1"], ["=== 60 passed in 1.00s ==="], AGAIN, 1, "60 passed, 1 failed, 0 skipped"),
+    ([FIRST], ["exit 2"], AGAIN, 1, "812 passed, 1 failed, 2 skipped"),
 ])
 def test_the_last_line_of_ci_sums_both_runs(
-    test: list[str], acceptance: list[str], code: int, last: str, tmp_path: Path
+    test: list[str], acceptance: list[str], again: list[str], code: int, last: str, tmp_path: Path
 ) -> None:
-    """With `make` replaced by one that prints what it is told; a failure of either is a failure of both."""
+    """With `make` replaced by one that prints what it is told: a failure of either is one of both, unless it passes alone."""
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
     (tmp_path / "bin").mkdir()
-    for name, lines in (("test", test), ("acceptance", acceptance)):
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name, lines in (("test", test), ("acceptance", acceptance), ("again", again)):
         said = "\n".join(line for line in lines if not line.startswith("exit"))
         status = next((line.removeprefix("exit ") for line in lines if line.startswith("exit")), "0")
         (tmp_path / name).write_text(said + "\n")
@@ -96,6 +103,9 @@ def test_the_last_line_of_ci_sums_both_runs(
     make = tmp_path / "bin" / "make"
     make.write_text('#!/bin/sh\ncat "$2"\nexit "$(cat "$2.status")"\n')
     make.chmod(0o755)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\ncat again\nexit "$(cat again.status)"\n')
+    python.chmod(0o755)
 
     done = subprocess.run(
         ["bash", tmp_path / ".ci" / "run"], capture_output=True, text=True, timeout=30, check=False,
