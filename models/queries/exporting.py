@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, literal, or_, select
 
 from models.articles import articles as table
+from models.base import UtcDateTime
 from models.db import Database, patiently
-from models.jobs import IS_ACTIVE, jobs
+from models.jobs import IS_ACTIVE, attempts, jobs
+from models.queries.reading import db_moment
 
 #: what an export reports into the result of its crawl
 REPORTED = ("status", "total", "exported", "failed", "error", "errors")
@@ -49,6 +52,26 @@ def pending_count(db: Database, target_code: str) -> int:
     wanted = select(func.count()).select_from(table).where(table.c.target_code == target_code, *_WITH_BODY, *_PENDING)
     with db.read() as conn:
         return int(conn.execute(wanted).scalar_one())
+
+
+def exported_since(db: Database, target_code: str, job_id: str | None, moment: datetime) -> int:
+    """Return how many articles of a target were exported since a moment, or since the job `job_id` first began.
+
+    An attempt that was lost may have exported some: they are this job's as well.
+    """
+    since = func.coalesce(
+        select(func.min(attempts.c.started_at)).where(attempts.c.job_id == (job_id or "")).scalar_subquery(),
+        literal(moment, UtcDateTime()))
+    wanted = select(func.count()).select_from(table).where(
+        table.c.target_code == target_code, table.c.exported_at >= since, ~or_(*_PENDING))
+    with db.read() as conn:
+        return int(conn.execute(wanted).scalar_one())
+
+
+def moment(db: Database) -> datetime:
+    """Return the database's present moment."""
+    with db.read() as conn:
+        return db_moment(conn)
 
 
 def is_running(db: Database, job_id: str) -> bool:

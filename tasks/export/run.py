@@ -58,24 +58,26 @@ def export_target(
     PermanentJobError if the sink takes nothing, and whatever `look` raises.
     """
     ledger = Ledger(db, settings)
-    sink, total = open_sink(settings), patiently(lambda: exporting.pending_count(db, target_code))
+    sink, begun = open_sink(settings), patiently(lambda: exporting.moment(db))
+    waiting = patiently(lambda: exporting.pending_count(db, target_code))
     refused: list[dict[str, str]] = []
-    if total or sink.lacks(target_code):
-        progress(total, 0, 0)
+    if waiting or sink.lacks(target_code):
+        progress(waiting, 0, 0)
         for delivery in sink.deliver(target_code, TargetArticles(db, target_code), look):
             taken = list(delivery.taken)
             patiently(lambda taken=taken: ledger.exported(taken))  # type: ignore[misc]
             refused += delivery.refused
             left = patiently(lambda: exporting.pending_count(db, target_code))
-            progress(total, max(0, total - left), len(refused))
-    failed = min(total, len(refused))
+            progress(waiting, max(0, waiting - left), len(refused))
+    exported, failed = patiently(lambda: exporting.exported_since(db, target_code, job_id, begun)), len(refused)
+    total = exported + failed
     report = {
         "status": "partial_failed" if failed else "completed", "target_code": target_code, "source": source,
-        "total": total, "exported": total - failed, "failed": failed,
+        "total": total, "exported": exported, "failed": failed,
         "error": "" if not failed else f"{failed} of {total} could not be exported", "errors": refused[:MOST_NAMED]}
     if job_id is not None:
         patiently(lambda: ledger.note_export(job_id, report))
-    log_event(log, "export.end", target=target_code, total=total, exported=total - failed, failed=failed)
+    log_event(log, "export.end", target=target_code, total=total, exported=exported, failed=failed)
     return report
 
 

@@ -14,7 +14,7 @@ from console.demo import DemoServer, Site
 from tests.support.command_line import CommandLine
 from tests.support.gkmlpt_site import GkmlptHost, GkmlptSite, Switches, doc
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(90)]
 COLUMN = 5001
 
 

@@ -12,7 +12,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(120)]
 
 ENDLESS = {
     "/a/1": misbehave.drip, "/a/2": misbehave.endless_headers, "/a/3": misbehave.silence,

@@ -40,9 +40,9 @@ class Pair:
         return f"{self.database}-{self.broker}-{self.pool}"
 
 
-#: each database, broker and pool is in at least one of them; RabbitMQ has to be installed, so it is not in `make test`
+#: each database, broker and pool is in at least one of them
 PAIRS = [
-    pytest.param(pair, id=str(pair), marks=pytest.mark.acceptance if pair.broker == "rabbitmq" else pytest.mark.slow)
+    pytest.param(pair, id=str(pair), marks=pytest.mark.acceptance)
     for pair in (
         Pair("sqlite", "valkey", "threads"), Pair("postgresql", "valkey", "prefork"),
         Pair("postgresql", "rabbitmq", "threads"), Pair("sqlite", "rabbitmq", "prefork"),
