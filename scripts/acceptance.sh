@@ -48,4 +48,11 @@ if [ -n "$missing" ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; t
     # shellcheck disable=SC2086
     (install $missing) || echo "acceptance: not all could be installed of$missing" >&2
 fi
-exec .venv/bin/python -m pytest -m acceptance "$@"
+if [ $# -gt 0 ]; then
+    exec .venv/bin/python -m pytest -m acceptance "$@"
+fi
+# what measures moments runs alone; everything else shares the cores
+status=0
+.venv/bin/python -m pytest -m "acceptance and not exclusive" -n 2 --dist worksteal || status=$?
+.venv/bin/python -m pytest -m "acceptance and exclusive" || status=$?
+exit "$status"
