@@ -68,12 +68,15 @@ class Fleet:
         return again
 
     def assert_whole(self, store: Store, most: int = 1) -> None:
-        """Fail unless every article of every column is stored, and at most `most` pages and articles were read again."""
+        """Fail unless every article of every column is stored, and at most `most` articles were read again.
+
+        Of list pages it is one more: behind a checkpoint the page before is looked at again, because rows may have moved.
+        """
         for site in self.server.sites:
             for column in site.columns:
                 assert store.stored(f"{site.name}_{column}") == sorted(site.article_urls(column))
         for host, (pages, articles) in self.read_again().items():
-            assert pages <= most, (host, pages)
+            assert pages <= most + 1, (host, pages)
             assert articles <= most, (host, articles)
 
 
