@@ -10,8 +10,14 @@ from console.cli.show import brief, cell, print_table, span
 def print_politeness(group: str, found: dict[str, Any]) -> None:
     """Print the report of `models.politeness` on one group."""
     gaps = found["gaps"]
-    print(f"\n{group}: {found['requests']} requests; between them at least {cell(gaps['smallest_sec'])} s, "
-          f"usually {cell(gaps['median_sec'])} s (required: {cell(gaps['required_sec'])} s)")
+    if not found["requests"]:
+        print(f"\n{group}: no requests")
+        return
+    if gaps["smallest_sec"] is None:
+        print(f"\n{group}: {found['requests']} request")
+    else:
+        print(f"\n{group}: {found['requests']} requests; between them at least {cell(gaps['smallest_sec'])} s, "
+              f"usually {cell(gaps['median_sec'])} s (required: {cell(gaps['required_sec'])} s)")
     print_table(("hour", "requests", "errors"),
                 [[one["hour"], one["requests"], one["errors"]] for one in found["hours"]], empty="no requests")
     print_table(("answer", "requests"), list(found["statuses"].items()), empty="")
