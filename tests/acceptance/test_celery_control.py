@@ -21,7 +21,10 @@ from tests.support.servers import ValkeyServer, wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(90)]
+# what it costs in time on two databases is not worth it: the rules themselves are tested on both
+pytestmark = [
+    pytest.mark.slow, pytest.mark.acceptance, pytest.mark.timeout(90),
+    pytest.mark.parametrize("database", ["postgresql"], indirect=True)]
 APP = "tests.support.plain_tasks"
 
 

@@ -22,7 +22,10 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120)]
+# what it costs in time on two databases is not worth it: the rules themselves are tested on both
+pytestmark = [
+    pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120),
+    pytest.mark.parametrize("database", ["postgresql"], indirect=True)]
 
 
 def test_w15_five_names_of_one_address_share_one_delay(store: Store, workers: Workers) -> None:

@@ -47,6 +47,7 @@ def test_a_restarted_broker_is_served_again(
     assert worker.lives
 
 
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 @pytest.mark.acceptance
 @pytest.mark.timeout(180)
 def test_connections_that_are_cut_every_second_for_a_minute(store: Store, workers: Workers, proxy: Proxy) -> None:

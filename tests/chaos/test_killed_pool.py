@@ -57,6 +57,7 @@ LANES = 40
 LONG_LEASE = 30.0
 
 
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
 @pytest.mark.acceptance
 @pytest.mark.timeout(600)
 def test_no_job_hangs_when_two_hundred_pool_children_are_killed_under_load(store: Store, workers: Workers) -> None:
