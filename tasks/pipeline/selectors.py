@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import lxml.html
 from cssselect import SelectorError
 from lxml import etree
 from lxml.cssselect import CSSSelector
+from pydantic import AfterValidator
 
 _ATTRIBUTE = re.compile(r"^(?P<rest>.*?)@(?P<attribute>[A-Za-z_:][-\w:.]*)$", re.DOTALL)
 _XML_HEAD = re.compile(r"^\s*<\?xml[^>]*\?>", re.IGNORECASE)
@@ -137,3 +138,12 @@ def _pieces(node: Any) -> list[str]:
         stack.append(("text", what.text or ""))
         stack.append(("text", edge))
     return pieces
+
+
+def _is_selector(source: str) -> str:
+    Selector(source)
+    return source
+
+
+#: an option that holds a selector: one that cannot be read is refused where the options are
+SelectorText = Annotated[str, AfterValidator(_is_selector)]

@@ -22,7 +22,7 @@ from tasks.pipeline.adapters.base import ArticleParts, CommonOptions, CutOff, It
 from tasks.pipeline.adapters.webpage import article_of
 from tasks.pipeline.extract import normalise, parse_date
 from tasks.pipeline.page import FetchedPage
-from tasks.pipeline.selectors import Selector, text_of
+from tasks.pipeline.selectors import SelectorText, text_of
 from tasks.pipeline.urls import canonical
 
 #: what a whole feed ends with
@@ -40,15 +40,8 @@ class FeedOptions(CommonOptions):
 
     url: str = Field(min_length=1)
     content: Literal["page", "feed"] = "page"
-    selector: str | None = None
+    selector: SelectorText | None = None
     zone: str = "Asia/Shanghai"
-
-    @field_validator("selector")
-    @classmethod
-    def _is_selector(cls, source: str | None) -> str | None:
-        if source is not None:
-            Selector(source)
-        return source
 
     @field_validator("zone")
     @classmethod

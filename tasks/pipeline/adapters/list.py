@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tasks.pipeline.adapters.base import ArticleParts, CommonOptions, Item, ListPage, WrongShape
 from tasks.pipeline.adapters.webpage import article_of, document_of
 from tasks.pipeline.extract import normalise, parse_date
 from tasks.pipeline.page import FetchedPage
-from tasks.pipeline.selectors import Document, Selector, compiled, text_of
+from tasks.pipeline.selectors import Document, Selector, SelectorText, compiled, text_of
 from tasks.pipeline.urls import canonical
 
 #: selectors of a row and of the list page; so much of what they find is shown
@@ -29,23 +29,16 @@ class ListOptions(CommonOptions):
     """
 
     list_url: str = Field(min_length=1)
-    item: str = Field(min_length=1)
-    link: str
+    item: SelectorText = Field(min_length=1)
+    link: SelectorText
     first_page: int = 1
     first_url: str | None = None
-    title: str | None = None
-    date: str | None = None
-    content: str | None = None
-    next: str | None = None
-    pinned: str | None = None
-    total: str | None = None
-
-    @field_validator("item", "link", "title", "date", "content", "next", "pinned", "total")
-    @classmethod
-    def _is_selector(cls, source: str | None) -> str | None:
-        if source is not None:
-            Selector(source)
-        return source
+    title: SelectorText | None = None
+    date: SelectorText | None = None
+    content: SelectorText | None = None
+    next: SelectorText | None = None
+    pinned: SelectorText | None = None
+    total: SelectorText | None = None
 
 
 class ListAdapter:

@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tasks.pipeline.adapters.base import ArticleParts, CommonOptions, Item, ListPage, WrongShape
 from tasks.pipeline.adapters.webpage import article_of
 from tasks.pipeline.extract import ZONE
 from tasks.pipeline.page import FetchedPage
-from tasks.pipeline.selectors import Selector
+from tasks.pipeline.selectors import SelectorText
 from tasks.pipeline.sitemaps import MOST_BYTES, Entry, Part, read_part
 from tasks.pipeline.urls import canonical
 
@@ -39,15 +39,8 @@ class SitemapOptions(CommonOptions):
     sitemaps: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    content: str | None = None
+    content: SelectorText | None = None
     max_depth: int = Field(default=3, ge=1)
-
-    @field_validator("content")
-    @classmethod
-    def _is_selector(cls, source: str | None) -> str | None:
-        if source is not None:
-            Selector(source)
-        return source
 
 
 class SitemapAdapter:

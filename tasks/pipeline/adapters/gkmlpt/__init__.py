@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tasks.pipeline.adapters.base import ArticleParts, CommonOptions, Item, ListPage
 from tasks.pipeline.adapters.gkmlpt import article, index, rows
 from tasks.pipeline.page import FetchedPage
-from tasks.pipeline.selectors import Selector
+from tasks.pipeline.selectors import SelectorText
 
 
 class GkmlptOptions(CommonOptions):
@@ -31,16 +31,9 @@ class GkmlptOptions(CommonOptions):
     prefix: str | None = None
     sid: str | None = None
     date_field: Literal["create_time", "date", "created_at", "display_publish_time", "first_publish_time"] = "create_time"
-    content: str | None = None
+    content: SelectorText | None = None
     page_size: int = Field(default=100, ge=1)
     window: int = Field(default=1000, ge=1)
-
-    @field_validator("content")
-    @classmethod
-    def _is_selector(cls, source: str | None) -> str | None:
-        if source is not None:
-            Selector(source)
-        return source
 
 
 class GkmlptAdapter:
