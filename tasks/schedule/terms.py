@@ -142,7 +142,7 @@ class Standing:
     regular moments up to and including it are accounted for.
 
     The past: `stat_date` and `progress` belong together and stay when a try brings no new progress (rule S5);
-    `last_success_at` moves with a success alone (rule S3); `skips_row` counts skips in a row of the same reason.
+    `last_success_at` moves with a success alone (rule S3); `skips_row` counts tries in a row that were skipped.
     """
 
     due_at: datetime | None
