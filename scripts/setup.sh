@@ -55,4 +55,6 @@ if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-
     tail -n 20 "$venv/setup.log" >&2
     fail "pip could not install what requirements/constraints.txt names; all of its words are in $venv/setup.log"
 fi
+# where Python may not write what it has compiled, every start of a process would compile all of ours again
+"$venv/bin/python" -m compileall -q config console models routing tasks || true
 printf '%s\n' "$wanted" >"$venv/.ready-$want"

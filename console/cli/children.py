@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -58,6 +58,10 @@ class Child:
         self._process = spawn(self._argv, child_environment(self._settings), self.log_path, cwd=self._settings.home)
         self._age = clock.Stopwatch()
 
+    def adopt(self, process: subprocess.Popen[bytes]) -> None:
+        """Take a process that was started for this place already; if it dies, `argv` takes its place."""
+        self._process, self._age = process, clock.Stopwatch()
+
     @property
     def lives(self) -> bool:
         """Whether the process runs."""
@@ -98,11 +102,50 @@ class Child:
             self._process = None
 
 
-class Crew:
-    """Everything that one command runs: the embedded broker and its children. Leaving the context stops all of it."""
+class Standby:
+    """A process that imports what a worker needs while its command still finds out what there is to do."""
 
-    def __init__(self, settings: Settings, say: Say) -> None:
-        self.settings, self.say = settings, say
+    def __init__(self, settings: Settings) -> None:
+        # nothing of the home is touched before the command has seen that its input is sound
+        self._process: subprocess.Popen[bytes] | None = spawn(
+            worker_process.standing_by(), child_environment(settings), Path(os.devnull), stdin=subprocess.PIPE)
+
+    def begin(self, order: bytes) -> subprocess.Popen[bytes]:
+        """Make a worker of it and hand the process over."""
+        process = self._process
+        assert process is not None and process.stdin is not None
+        self._process = None
+        with suppress(BrokenPipeError):  # it is dead: whoever looks after it starts another one
+            process.stdin.write(order)
+            process.stdin.close()
+        return process
+
+    def dismiss(self) -> None:
+        """End it, unless it was handed over."""
+        if self._process is not None:
+            stop_process(self._process, 0)
+            self._process = None
+
+
+@contextmanager
+def standing_by(settings: Settings, number: int) -> Iterator[list[Standby]]:
+    """Give `number` processes that stand by; those that nobody wanted are ended."""
+    waiting = [Standby(settings) for _ in range(number)]
+    try:
+        yield waiting
+    finally:
+        for one in waiting:
+            one.dismiss()
+
+
+class Crew:
+    """Everything that one command runs: the embedded broker and its children. Leaving the context stops all of it.
+
+    Workers are made of the processes `waiting`, as far as they go.
+    """
+
+    def __init__(self, settings: Settings, say: Say, waiting: Sequence[Standby] = ()) -> None:
+        self.settings, self.say, self._waiting = settings, say, list(waiting)
         self.children: list[Child] = []
         self._broker: EmbeddedBroker | None = None
         self._stopping = False
@@ -138,7 +181,13 @@ class Crew:
         for place in range(1, number + 1):
             # the process id, because two commands may share a broker
             name = f"ratelane-{os.getpid()}-{place}@%h"
-            self._start(f"worker-{place}", worker_process.arguments(name, concurrency))
+            child = Child(f"worker-{place}", worker_process.arguments(name, concurrency), self.settings)
+            if self._waiting:
+                order = worker_process.order(name, concurrency, child.log_path, self.settings.home)
+                child.adopt(self._waiting.pop(0).begin(order))
+            else:
+                child.start()
+            self.children.append(child)
 
     def _start(self, name: str, argv: Sequence[str]) -> None:
         child = Child(name, argv, self.settings)

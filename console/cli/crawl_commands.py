@@ -36,12 +36,17 @@ def crawl(
     json: options.Json = False,
 ) -> None:
     """Crawl the sites of a file: check, load, start what is needed, crawl, show, wait, sum up, stop."""
-    from console.cli.crawling import Order, crawl_sites
-    from console.cli.summary import print_summary
+    from console.cli.children import standing_by
 
-    order = Order(file=file, targets=tuple(targets or ()), force=force, workers=0 if no_workers else workers,
-                  concurrency=concurrency, for_sec=for_sec)
-    found = crawl_sites(session_of(ctx), order)
+    session, number = session_of(ctx), 0 if no_workers else workers
+    # a worker's imports take as long as the command's own, and there is more than one core
+    with standing_by(session.settings, number) as waiting:
+        from console.cli.crawling import Order, crawl_sites
+        from console.cli.summary import print_summary
+
+        order = Order(file=file, targets=tuple(targets or ()), force=force, workers=number, concurrency=concurrency,
+                      for_sec=for_sec)
+        found = crawl_sites(session, order, waiting)
     print_summary(found, as_json=json)
     raise typer.Exit(0 if found.whole else 1)
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from config import clock
 from config.errors import BadInput
 from config.settings import Settings
-from console.cli.children import Crew
+from console.cli.children import Crew, Standby
 from console.cli.display import Display, open_display
 from console.cli.interrupts import Interrupts
 from console.cli.session import Session
@@ -49,16 +49,17 @@ class Order:
     for_sec: float | None = None
 
 
-def crawl_sites(session: Session, order: Order) -> Harvest:
+def crawl_sites(session: Session, order: Order, waiting: Sequence[Standby] = ()) -> Harvest:
     """Carry out a crawl and return what came of it; everything that it started has ended by then.
 
-    Raises BadInput for a bad file or an unknown target (nothing is stored then), ServiceAway for a server that is away.
+    Processes that stand by become its workers. Raises BadInput for a bad file or an unknown target (nothing is stored
+    then), ServiceAway for a server that is away.
     """
     age, settings = clock.Stopwatch(), session.settings
     described = read_sites_file(order.file)
     _require_known(described, order.targets)
     with Interrupts() as interrupts, open_display(quiet=session.quiet) as display:
-        with Crew(settings, display.say) as crew:
+        with Crew(settings, display.say, waiting) as crew:
             crew.start_broker_if_ours()
             database = session.open_database()
             migrate(database)

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from config import clock
 from config.logs import get_logger
 from config.settings import Settings
+from models.base import from_micros
 from models.db import Database
 from models.statements import postgres, queueing, sqlite
 
@@ -33,6 +35,17 @@ class Books:
         """Return the parameter that carries a test's clock into a statement, nothing otherwise."""
         now = self._now()
         return {} if now is None else {"p_now": now}
+
+    def moment(self) -> dict[str, Any]:
+        """Return the same for a statement that turns ages into times: the moment at which they were taken.
+
+        SQLite's clock is this machine's own, so that a process that is held up before the statement runs shifts
+        nothing. A server's clock is the server's: there the statement follows the ages at once.
+        """
+        known = self.at()
+        if known or self.db.dialect != "sqlite":
+            return known
+        return {"p_now": from_micros(clock.now_micros())}
 
     def notify(self, conn: Connection) -> None:
         """Wake the workers when `conn`'s transaction commits, never after a rollback; nothing on SQLite (rule J5).

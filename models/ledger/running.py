@@ -61,20 +61,21 @@ class Running(Books):
         probe("committing", job_id, attempt)
         fence = {"b_job": job_id, "b_attempt": attempt}
         with self.db.write() as conn:
+            late, moment = _late(what), self.moment()
             found = conn.execute(running.COMMIT, {
                 **fence, "b_progress": storable(what.progress), "b_page": what.current_page,
                 "b_done_page": what.last_completed_page, "b_checkpoint": storable(what.checkpoint),
                 "b_seen": storable(what.cooldown_seen),
-                "b_age": None if what.response_age_sec is None else what.response_age_sec + _late(what),
+                "b_age": None if what.response_age_sec is None else what.response_age_sec + late,
                 "b_gap": what.response_interval_sec,
-                "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **self.at()})
+                "b_busy": self.settings.park_after_sec + self.settings.request_timeout_sec, **moment})
             if not found.rowcount:
                 raise StaleClaim(job_id, attempt)
             self._store(conn, what)
             if what.requests:
-                late = _late(what)
+                late, moment = _late(what), self.moment()
                 rows = [{**clean(row), "b_started": row["b_started"] + late, "b_ended": row["b_ended"] + late, **fence,
-                         "b_group": group, **self.at()} for row in what.requests]
+                         "b_group": group, **moment} for row in what.requests]
                 conn.execute(running.LOG_REQUESTS[self.db.dialect], rows)
             for copy in what.robots:
                 running.keep_robots(conn, clean(copy))

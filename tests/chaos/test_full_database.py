@@ -45,7 +45,7 @@ def stands_still(site: Fleet, worker: Worker, store: Store, trouble: AbstractCon
     site.assert_polite()
     with store.db.look() as conn:
         found = read_audit(conn)
-    assert is_clean(found)
+    assert is_clean(found), found
     assert found["requests"] == len(site.log)  # not one was forgotten
 
 

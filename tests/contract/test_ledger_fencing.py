@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from config import clock
 from config.errors import Parked, PermanentJobError, StaleClaim
 from models.attempt import Attempt
+from models.base import from_micros
 from models.claim import Claim, Commit, Started, Taker
 from models.db import Database
 from models.ledger import no_clock
@@ -233,3 +235,31 @@ def test_p5_a_commit_that_waits_for_its_turn_tells_no_later_times(bench: Bench) 
     (stored,) = real.rows(requests)
     assert 30.5 <= (now - stored["ended_at"]).total_seconds() < 33
     assert 30.5 <= (now - real.job(started.claim.job_id)["last_response_at"]).total_seconds() < 33
+
+
+def test_p5_a_process_held_up_before_its_statement_runs_tells_no_later_times(bench: Bench) -> None:
+    """Half a second between the ages and the statement that stores them: on SQLite both are of one moment."""
+    if bench.db.dialect != "sqlite":
+        pytest.skip("a server's clock is its own")
+    real = Bench(bench.db, clock=no_clock)
+    started = real.begin()
+    row = {"b_number": 1, "b_host": "h", "b_url": "http://h/", "b_started": 1.0, "b_ended": 0.5, "b_status": 200, "b_bytes": 1,
+           "b_error": "", "b_interval": 0.0}
+    held_up: list[str] = []
+
+    def hold_up(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith(("UPDATE jobs", "INSERT INTO requests")):
+            held_up.append(statement)
+            clock.pause(0.5)
+
+    event.listen(real.db.engine, "before_cursor_execute", hold_up)
+    try:
+        before = from_micros(clock.now_micros())
+        real.ledger.commit(started.claim.job_id, 1, "g1",
+                           Commit(requests=(row,), response_age_sec=0.5, aged_at=clock.monotonic()))
+    finally:
+        event.remove(real.db.engine, "before_cursor_execute", hold_up)
+    assert len(held_up) == 2
+    (stored,) = real.rows(requests)
+    for ended in (stored["ended_at"], real.job(started.claim.job_id)["last_response_at"]):
+        assert abs((before - ended).total_seconds() - 0.5) < 0.3
