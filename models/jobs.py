@@ -80,6 +80,9 @@ jobs = Table(
     Column("queue_at", UtcDateTime, nullable=False),
     Column("run_after", UtcDateTime),
     Column("expires_at", UtcDateTime),
+    # the job's next quiet window: not taken inside, parked if it runs (rule S6)
+    Column("hold_from", UtcDateTime),
+    Column("hold_until", UtcDateTime),
     Column("claimed_at", UtcDateTime),
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
@@ -105,6 +108,7 @@ RUNNING = text("status = 'running'")
 QUEUED = text("status = 'queued'")
 ACTIVE = text("status IN ('queued', 'running')")
 EXPIRES = text("status = 'queued' AND expires_at IS NOT NULL")
+HELD = text("status = 'queued' AND hold_from IS NOT NULL")
 TO_SEND = text("callbacks IS NOT NULL AND callbacks_sent_at IS NULL AND status IN ('done', 'failed', 'cancelled')")
 
 Index("uq_jobs_running_group", jobs.c.group_key, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
@@ -118,6 +122,7 @@ Index("ix_jobs_due", jobs.c.group_key, jobs.c.run_after, postgresql_where=QUEUED
 Index("ix_jobs_lease", jobs.c.lease_until, postgresql_where=RUNNING, sqlite_where=RUNNING)
 Index("ix_jobs_boot", jobs.c.boot_id, postgresql_where=RUNNING, sqlite_where=RUNNING)
 Index("ix_jobs_expires", jobs.c.expires_at, postgresql_where=EXPIRES, sqlite_where=EXPIRES)
+Index("ix_jobs_hold", jobs.c.hold_from, postgresql_where=HELD, sqlite_where=HELD)
 Index("ix_jobs_callbacks", jobs.c.seq, postgresql_where=TO_SEND, sqlite_where=TO_SEND)
 Index("ix_jobs_run", jobs.c.run_id, jobs.c.seq)
 Index("ix_jobs_site_code", jobs.c.site_code, jobs.c.seq)

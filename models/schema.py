@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from models import articles, groups, jobs, operations, requests, sites, workers
+from models import articles, groups, jobs, operations, requests, schedules, sites, snapshots, workers
 from models.base import metadata
 
 #: the newest migration; a database that stands elsewhere is refused or upgraded (rule D3)
-HEAD = "0003"
+HEAD = "0004"
 
-__all__ = ["HEAD", "articles", "groups", "jobs", "metadata", "operations", "requests", "sites", "workers"]
+__all__ = ["HEAD", "articles", "groups", "jobs", "metadata", "operations", "requests", "schedules", "sites",
+           "snapshots", "workers"]
