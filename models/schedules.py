@@ -95,3 +95,12 @@ run_job = Table(
     PrimaryKeyConstraint("run_id", "job_id"),
 )
 Index("ix_run_job_job_id", run_job.c.job_id)
+
+#: What the loaded file says about entries, by name; the name "" holds what is said of all (the time zone).
+schedule_config = Table(
+    "schedule_config",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("document", Json, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)

@@ -61,6 +61,12 @@ def _entries() -> None:
                            name=op.f("ck_entries_status")),
     )
     op.create_index("ix_entries_due_at", "entries", ["due_at"])
+    op.create_table(
+        "schedule_config",
+        sa.Column("name", sa.String(100), nullable=False), sa.Column("document", JSON, nullable=False),
+        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_schedule_config")),
+    )
 
 
 def _runs() -> None:
