@@ -208,7 +208,7 @@ def play(world: World, script: list[tuple]) -> None:  # type: ignore[type-arg]
             world.run_by_hand(*values)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(STARTS), st.sampled_from(WHENS), st.sampled_from(list(Overlap)[:2]), st.booleans(), catch_ups,
        st.sampled_from([None, 3]), steps)
 def test_s3_every_occurrence_comes_to_one_end_whatever_happens(

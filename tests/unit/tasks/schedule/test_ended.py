@@ -73,6 +73,16 @@ def test_s4_tries_end_at_the_next_regular_moment(outcome: Outcome) -> None:
     assert row.outcome(at("10:00")).startswith(outcome.kind)
 
 
+def test_s4_a_try_that_no_beat_took_ends_at_the_next_regular_moment_as_the_failure_it_followed() -> None:
+    row = running()
+    row.end(FAILED, at("10:20"))
+
+    row.settle(at("11:10"))
+
+    assert [row.outcome(each) for each in sorted(row.ends())] == ["failed(no)", "running"]
+    assert (row.runs[-1].occurrence, row.runs[-1].try_no) == (at("11:00"), 1)
+
+
 def test_s3_a_deferral_lasts_to_the_next_regular_moment_at_most_and_is_made_up_there() -> None:
     row = running()
 
