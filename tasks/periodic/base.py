@@ -83,7 +83,7 @@ class PeriodicWork(ABC):
         Asked with the entry's row locked, in the transaction that records the end. Reads only.
         """
 
-    def ended(self, conn: Connection, run: Run, outcome: Outcome) -> None:
+    def ended(self, conn: Connection, run: Run, outcome: Outcome) -> None:  # noqa: B027 - most kinds write nothing
         """Write what the end of `run` means to others, through their writers (a completed snapshot).
 
         Called in the transaction that records the end, behind `judge` and behind a `plan` that ended the run at once.
