@@ -42,7 +42,9 @@ def _close(db: Database, settings: Settings, known: Mapping[str, Configured], ru
         return _closed(db, settings, known, run_id, name, now)
     except Exception as error:
         if is_transient(error):
-            raise
+            with db.read() as conn:  # raises if the database is away; else the next tick asks again
+                records.is_over(conn, run_id)
+            return False
         reason = message_of(error)
         log_event(log, "schedule.judge_failed", entry=name, run=run_id, error=reason, exc_info=error)
     # what judges it is broken: that is the run's failure, not the schedule's
