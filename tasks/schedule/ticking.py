@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from config.logs import log_event
+from config.probes import probe
 from config.settings import Settings
 from models.agenda import launching, records
 from models.db import Database, is_transient
@@ -113,8 +114,11 @@ def _turn(db: Database, settings: Settings, known: dict[str, Configured], now: d
     with db.write() as conn:
         rows = records.due(conn, now, limit)
         names += [row["name"] for row in rows]
+        probe("turn_taken")
         taken, lines = _decided(conn, known, rows, now)
         lines += take(conn, settings, taken, now)
+        probe("turn_written")
+    probe("turn_committed")
     tell(lines)
     return sum(each.run_id is not None for each in taken)
 

@@ -39,7 +39,6 @@ def launch(conn: Any, run_id: int, fan: FanOut) -> int:
 
 def test_a_job_without_a_site_runs_in_an_internal_lane(beat: Beat) -> None:
     with beat.db.write() as conn:
-        conn.exec_driver_sql("INSERT INTO rate_groups (key, created_at) SELECT '_seed', created_at FROM rate_groups LIMIT 1")
         assert launch(conn, run(conn), FanOut("snapshot_seed", [Chosen(None, None, "_seed")], "snapshot_seed",
                                               options={"date": "2026-05-01"}, priority=7, max_attempts=1)) == 1
     [job] = beat.jobs()
