@@ -1,0 +1,1 @@
+"""What the entries of the schedule do: one file each, on the interface of `base`."""
