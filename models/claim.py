@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NamedTuple
 
 from models.outcome import Tally
@@ -108,3 +109,6 @@ class Commit:
     robots: tuple[dict[str, Any], ...] = ()
     crawl_delay_sec: float | None = None
     usual_latency_sec: float | None = None
+    #: the stat date that the crawl takes the snapshot of, and what a page of it lists: (URL, mark) (rule S7)
+    stat_date: date | None = None
+    listed: tuple[tuple[str, str], ...] = ()

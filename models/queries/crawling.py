@@ -63,7 +63,7 @@ def allowed_hosts(conn: Connection, group: str) -> set[str]:
 def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
     """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
     found: set[str] = set()
-    for part in _parts(urls):
+    for part in parts(urls):
         for table in (articles, article_aliases):
             statement = select(table.c.url).where(table.c.target_code == target_code, table.c.url.in_(part))
             if up_to is not None:
@@ -97,7 +97,7 @@ def stale(conn: Connection, target_code: str, urls: Sequence[str], days: float, 
     table, found = articles.c, set[str]()
     looked = func.coalesce(table.checked_at, table.fetched_at, type_=UtcDateTime())
     submitted = select(jobs.c.enqueued_at).where(jobs.c.job_id == job_id).scalar_subquery()
-    for part in _parts(urls):
+    for part in parts(urls):
         found.update(conn.scalars(select(table.url).where(
             table.target_code == target_code, table.url.in_(part), ~table.external,
             table.job_id.is_distinct_from(job_id), true() if days == 0 else ~table.marked,
@@ -185,10 +185,10 @@ def robots_copy(conn: Connection, host: str) -> Any:
 
 def robots_with_delays(conn: Connection, hosts: Sequence[str]) -> list[str]:
     """Return the stored rules of those of the hosts whose robots.txt speaks of a crawl-delay."""
-    return [body for part in _parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
+    return [body for part in parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
         robots_copies.c.host.in_(part), robots_copies.c.decision == "rules",
         func.lower(robots_copies.c.body).like("%crawl-delay%")))]
 
 
-def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
+def parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
     return (urls[start : start + _AT_ONCE] for start in range(0, len(urls), _AT_ONCE))
