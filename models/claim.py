@@ -112,3 +112,7 @@ class Commit:
     #: the stat date that the crawl takes the snapshot of, and what a page of it lists: (URL, mark) (rule S7)
     stat_date: date | None = None
     listed: tuple[tuple[str, str], ...] = ()
+    #: pages of this site that look like lists, and how sites answered (see `statements.snapshots`)
+    site_code: str | None = None
+    candidates: tuple[dict[str, Any], ...] = ()
+    vitals: tuple[dict[str, Any], ...] = ()

@@ -33,8 +33,22 @@ class Fence(NamedTuple):
     busy_sec: float
 
 
+def completed(conn: Connection, day: date, run_id: int, run_started_at: datetime, at: datetime) -> None:
+    """Note, in the caller's transaction, that a run has completed the snapshot of `day` (the schedule's clock)."""
+    snapshots.set_completed(conn, day, run_id, run_started_at, at)
+
+
+def keep_vitals(conn: Connection, rows: Sequence[Mapping[str, Any]], **at: Any) -> None:
+    """Note, in the caller's transaction, how sites answered, as far as that needs no job.
+
+    Each of `rows` is ``{"site_code", "state", "reason", "status", "latency_sec"}``.
+    """
+    if rows:
+        snapshots.keep_vitals(conn, rows, **at)
+
+
 class SnapshotBook(Books):
-    """The verbs of stat dates, candidates and vitals."""
+    """The verbs that jobs do in portions: each is a transaction of its own."""
 
     def unseen_targets(self, day: date) -> list[str]:
         """Return the targets of a stat date of which nothing was really seen that day."""
@@ -62,21 +76,12 @@ class SnapshotBook(Books):
             self._hold(conn, fence)
             snapshots.set_seeded(conn, day, source, at)
 
-    def completed(self, conn: Connection, day: date, run_id: int, run_started_at: datetime, at: datetime) -> None:
-        """Note, in the caller's transaction, that a run has completed the snapshot of `day` (the schedule's clock)."""
-        snapshots.set_completed(conn, day, run_id, run_started_at, at)
-
     def drop_candidates(self, unseen_sec: float, fence: Fence | None = None) -> int:
         """Delete a portion of the candidates that were not seen for so long; returns how many. Raises StaleClaim."""
         with self.db.write() as conn:
             self._hold(conn, fence)
             before = conn.execute(upkeep.moment_before(unseen_sec), self.at()).scalar_one()
             return int(conn.execute(snapshots.drop_candidates(DROP_AT_ONCE), {"b_before": before}).rowcount)
-
-    def keep_vitals(self, conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note, in the caller's transaction, how sites answered without a job (see `statements.snapshots.keep_vitals`)."""
-        if rows:
-            snapshots.keep_vitals(conn, rows, **self.at())
 
     def _hold(self, conn: Connection, fence: Fence | None) -> None:
         if fence is None:

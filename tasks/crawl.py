@@ -49,7 +49,7 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     except HostCooldown as objection:
         is_last = _is_last(attempt, objection)
         journal.leaves("failed" if is_last else "pending", f"cooldown: {objection.evidence.line()}")
-        _note(journal, objection)
+        note_block(journal, objection)
         raise self.retry(exc=objection) from objection
     except StaleClaim:
         raise
@@ -74,7 +74,7 @@ def _is_last(attempt: Attempt, error: BaseException) -> bool:
     return judge(Ended(error=error), tally, limits_of(attempt.ledger.settings)).state is State.FAILED
 
 
-def _note(journal: CrawlJournal, objection: HostCooldown) -> None:
+def note_block(journal: CrawlJournal, objection: HostCooldown) -> None:
     """Write down what was seen of a block; an attempt that is over may write nothing, but its block was real (J7).
 
     The retry that follows goes through the same settle as any other, which then lengthens the group's pause alone.

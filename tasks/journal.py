@@ -262,7 +262,7 @@ class CrawlJournal(Known):
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
             response_age_sec=None if responded is None else now - responded[0], aged_at=now,
             response_interval_sec=None if responded is None else responded[1],
-            target_code=self._facts.target_code, crawl_delay_sec=delay, answered_lists=self._answered, **what)
+            target_code=self._facts.target_code or None, crawl_delay_sec=delay, answered_lists=self._answered, **what)
 
 
 def _totals_before(progress: dict[str, Any] | None, counts: Mapping[str, int]) -> tuple[dict[str, int], int]:

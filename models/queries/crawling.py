@@ -52,6 +52,38 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
         frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
 
 
+def site_facts(conn: Connection, site_code: str) -> TargetFacts | None:
+    """Return what a job for a whole site needs to know, as facts of a target without a code; None if the site is gone.
+
+    Its interval is the largest of the site's targets (rule R8).
+    """
+    row = conn.execute(
+        select(sites, select(func.max(IN_FORCE)).where(targets.c.site_code == sites.c.site_code).scalar_subquery()
+               .label("in_force")).where(sites.c.site_code == site_code)).first()
+    if row is None:
+        return None
+    urls = conn.scalars(select(sites.c.base_url).where(sites.c.group_key == row.group_key)).all()
+    return TargetFacts(
+        target_code="", site_code=row.site_code, base_url=row.base_url, adapter=row.cms_adapter, options={},
+        options_hash="", site_options=row.options or {}, interval_sec=row.in_force or 0.0, track_checkpoint=True,
+        frontier_gen=0, lone_403_weak=False, group_urls=tuple(urls))
+
+
+def options_of_site(conn: Connection, site_code: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return adapter and options of every target of a site, disabled ones included, in the order of their codes."""
+    rows = conn.execute(
+        select(sites.c.cms_adapter, targets.c.options).join_from(targets, sites, sites.c.site_code == targets.c.site_code)
+        .where(targets.c.site_code == site_code).order_by(targets.c.target_code))
+    return [(row.cms_adapter, row.options or {}) for row in rows]
+
+
+def stored_of_site(conn: Connection, site_code: str, urls: Sequence[str]) -> set[str]:
+    """Return those of the URLs that are stored as articles of any target of a site."""
+    codes = select(targets.c.target_code).where(targets.c.site_code == site_code)
+    return {url for part in parts(urls) for url in conn.scalars(
+        select(articles.c.url).where(articles.c.target_code.in_(codes), articles.c.url.in_(part)))}
+
+
 def allowed_hosts(conn: Connection, group: str) -> set[str]:
     """Return the hosts that the targets of a group may fetch from beside its sites' own (rule P3)."""
     found = conn.scalars(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
 from sqlalchemy import Connection, func, select, true
 
 from models.queries.crawling import parts
-from models.snapshots import snapshot_items, snapshots
+from models.schedules import entries, runs
+from models.snapshots import candidates, snapshot_items, snapshots
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,24 @@ def marks(conn: Connection, target_code: str, urls: Sequence[str], day: date) ->
             .order_by(table.stat_date)).all()
         found |= {row.url: row.mark for row in rows}
     return found
+
+
+def candidates_of(conn: Connection, site_code: str) -> dict[str, dict[str, Any]]:
+    """Return the candidates of a site by URL, each as ``{"title", "links"}``."""
+    table = candidates.c
+    rows = conn.execute(select(table.url, table.title, table.links).where(table.site_code == site_code))
+    return {row.url: {"title": row.title, "links": row.links} for row in rows}
+
+
+def running_run(conn: Connection, entry: str) -> int | None:
+    """Return the run of an entry that is under way, None without one."""
+    found: int | None = conn.execute(
+        select(runs.c.run_id).where(runs.c.entry == entry, runs.c.outcome.is_(None)).order_by(runs.c.run_id.desc())
+        .limit(1)).scalar()
+    return found
+
+
+def skips_row(conn: Connection, entry: str) -> int:
+    """Return how many tries of an entry were skipped in a row."""
+    plan = conn.execute(select(entries.c.plan).where(entries.c.name == entry)).scalar()
+    return int((plan or {}).get("skips_row") or 0)

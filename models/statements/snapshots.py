@@ -14,14 +14,12 @@ from sqlalchemy import (
     Date,
     Delete,
     Float,
-    FromClause,
     Integer,
     String,
     Text,
     and_,
     bindparam,
     case,
-    column,
     delete,
     func,
     literal,
@@ -32,10 +30,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.types import JSON
 
 from models.articles import article_aliases, articles
 from models.base import UtcDateTime, db_now
+from models.given import given
 from models.snapshots import candidates, snapshot_items, snapshots, vitals
 
 #: rows of a JSON parameter by the names and types of their members
@@ -49,28 +47,17 @@ def _insert(conn: Connection, table: Any) -> Any:
     return (postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
-def _given(conn: Connection, rows: Sequence[Mapping[str, Any]], shape: Mapping[str, Any]) -> tuple[FromClause, Any]:
-    """Return rows as something to select from, and a function that gives their columns."""
-    parameter = bindparam(None, list(rows), type_=JSON(), unique=True)
-    if conn.dialect.name == "postgresql":
-        columns = [column(name, type_) for name, type_ in shape.items()]
-        table: Any = func.json_to_recordset(parameter).table_valued(*columns, name="given").render_derived(with_types=True)
-        return table, lambda name: table.c[name]
-    each: Any = func.json_each(parameter).table_valued("value", name="given")
-    return each, lambda name: func.json_extract(each.c.value, f"$.{name}", type_=shape[name])
-
-
 def listed(conn: Connection, day: date, target_code: str, rows: Sequence[tuple[str, str]], **at: Any) -> None:
     """Note that a target lists these (URL, mark) on a stat date; what was only seeded becomes seen (rule S7).
 
     The hash is that of the article's text as it is stored by now, under this URL or the one that it leads to.
     """
-    given, of = _given(conn, [{"url": url, "mark": mark} for url, mark in sorted(rows)], _LISTED)
+    table, of = given(conn, [{"url": url, "mark": mark} for url, mark in sorted(rows)], _LISTED)
     own, alias, led = articles.alias(), article_aliases.alias(), articles.alias()
     found = (
         select(literal(day, Date()), literal(target_code, String()), of("url"),
                func.coalesce(own.c.sha256, led.c.sha256, ""), of("mark"), literal("list", String()), true(), db_now())
-        .select_from(given)
+        .select_from(table)
         .outerjoin(own, and_(own.c.target_code == target_code, own.c.url == of("url")))
         .outerjoin(alias, and_(alias.c.target_code == target_code, alias.c.url == of("url")))
         .outerjoin(led, and_(led.c.target_code == target_code, led.c.url == alias.c.article_url))
@@ -151,9 +138,9 @@ def _upsert_day(conn: Connection, day: date, values: dict[str, Any]) -> None:
 
 def seen_candidates(conn: Connection, site_code: str, rows: Sequence[Mapping[str, Any]], **at: Any) -> None:
     """Note pages of a site that look like lists: ``{"url", "title", "links"}``, each URL once."""
-    given, of = _given(conn, sorted(rows, key=lambda row: str(row["url"])), _CANDIDATE)
+    table, of = given(conn, sorted(rows, key=lambda row: str(row["url"])), _CANDIDATE)
     found = select(literal(site_code, String()), of("url"), of("title"), of("links"), db_now(), db_now()).select_from(
-        given).where(true())
+        table).where(true())
     statement = _insert(conn, candidates).from_select(
         ["site_code", "url", "title", "links", "first_seen_at", "last_seen_at"], found)
     conn.execute(statement.on_conflict_do_update(
@@ -171,10 +158,10 @@ def drop_candidates(limit: int) -> Delete:
 
 def keep_vitals(conn: Connection, rows: Sequence[Mapping[str, Any]], **at: Any) -> None:
     """Note how sites answered: ``{"site_code", "state", "reason", "status", "latency_sec"}``, each site once."""
-    given, of = _given(conn, sorted(rows, key=lambda row: str(row["site_code"])), _VITALS)
+    table, of = given(conn, sorted(rows, key=lambda row: str(row["site_code"])), _VITALS)
     reached = case((of("state") == "reachable", db_now()), else_=None)
     found = select(of("site_code"), of("state"), of("reason"), of("status"), of("latency_sec"), db_now(), reached).select_from(
-        given).where(true())
+        table).where(true())
     statement = _insert(conn, vitals).from_select(
         ["site_code", "state", "reason", "status", "latency_sec", "checked_at", "reachable_at"], found)
     new = statement.excluded
