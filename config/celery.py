@@ -49,6 +49,8 @@ def make_app() -> Celery:
     app.conf.update(
         accept_content=["json"],
         beat_max_loop_interval=5,
+        # the schedule is rows: beat keeps nothing, and any number of them may run
+        beat_scheduler="tasks.schedule.scheduler:RowScheduler",
         # a channel that RabbitMQ closes (a message unacknowledged for 30 minutes) costs a reconnect, not the worker
         broker_channel_error_retry=True,
         broker_connection_max_retries=None,

@@ -52,8 +52,8 @@ class Parked(BodyEnd):
     """The job gives its place back and goes on later; nothing is spent.
 
     `reason` is one of ``paused``, ``parked`` (a wait longer than `park_after`), ``soft_stop``, ``quiet_window``,
-    ``storage``, ``robots_unreachable``; `delay_sec` is the earliest moment of going on, counted from now; after ``paused`` the
-    group's row says when.
+    ``storage``, ``robots_unreachable``; `delay_sec` is the earliest moment of going on, counted from now; after ``paused``
+    and ``quiet_window`` the rows say when.
     """
 
     def __init__(self, reason: str = "parked", delay_sec: float = 0.0, detail: str = "") -> None:

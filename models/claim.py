@@ -75,6 +75,8 @@ class Pulse:
     park_requested: bool
     paused_sec: float
     pause_reason: str = ""
+    #: seconds until the end of the job's quiet window, 0 outside (rule S6)
+    quiet_sec: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ database refuses a second running job of a group or of a site.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -20,11 +22,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    and_,
     false,
     func,
     literal_column,
     select,
     text,
+    true,
 )
 
 from models.base import BigId, Json, UtcDateTime, metadata
@@ -143,6 +147,13 @@ def in_state(*states: str, of: FromClause = jobs) -> ColumnElement[bool]:
 
 _WORDS: dict[str, ColumnElement[str]] = {state: literal_column(f"'{state}'", String()) for state in STATUSES}
 IS_QUEUED, IS_RUNNING, IS_ACTIVE = in_state("queued"), in_state("running"), in_state("queued", "running")
+
+
+
+def is_held(by: ColumnElement[datetime] | datetime, of: FromClause = jobs) -> ColumnElement[bool]:
+    """Return the condition that a job is inside its quiet window at the moment `by` (rule S6)."""
+    return and_(of.c.hold_from <= by, of.c.hold_until > by).is_(true())
+
 
 #: the interval in force of a job's target; of a job without a target the largest of its site (rule R8)
 INTERVAL: ColumnElement[float] = func.coalesce(

@@ -164,8 +164,8 @@ def _judge(ended: Ended, tally: Tally, limits: Limits, backoff_sec: float) -> Ve
     if isinstance(error, Cancelled):
         return Verdict(Event.CANCEL, "cancelled", tally, error="cancelled")
     if isinstance(error, Parked):
-        # the group's own row holds what is paused: a copy in the job would outlive a resume (rule R9)
-        delay = None if error.reason == "paused" else error.delay_sec or None
+        # the group's row holds what is paused, the job's own its quiet window: a copy would outlive both (rules R9, S6)
+        delay = None if error.reason in ("paused", "quiet_window") else error.delay_sec or None
         return Verdict(Event.PARK, error.reason, tally, delay_sec=delay, wait_reason=error.reason, error=tally.error_msg)
     if isinstance(error, JobDeadlineExceeded):
         return _late(error, ended, tally, limits)

@@ -29,7 +29,7 @@ from tasks.pipeline.walk import crawl
 
 log = get_logger("ratelane.crawl")
 #: parked for these reasons an attempt goes on exactly where it was: it may be that no attempt ever gets further
-_KEEPS_PLACE = frozenset({"parked", "robots_unreachable"})
+_KEEPS_PLACE = frozenset({"parked", "robots_unreachable", "quiet_window"})
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.crawl")

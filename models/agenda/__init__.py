@@ -1,1 +1,1 @@
-"""The writer of the schedule's rows: entries, runs, and which jobs a run counts."""
+"""The writer of the schedule's rows: entries and runs (`records`), and the jobs that runs count (`launching`)."""

@@ -46,7 +46,8 @@ class Running(Books):
         held, reason = max(
             (row.held_sec or 0.0, row.operator_pause_reason), (row.fleet_sec or 0.0, row.fleet_reason),
             (row.cooling_sec or 0.0, row.pause_reason), key=lambda one: one[0])
-        return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, held), reason or "")
+        return Pulse(row.remaining_sec, bool(row.stop_requested), bool(row.park_requested), max(0.0, held), reason or "",
+                     row.quiet_sec)
 
     def busy(self, job_id: str, attempt: int, seconds: float) -> None:
         """Write that the body may be silent for `seconds` from now on (rule J6); raises StaleClaim."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from models.base import UtcDateTime, seconds_from
 from models.facts import LineFacts, Measured, Waiting
 from models.groups import fleet, rate_groups
-from models.jobs import INTERVAL, IS_QUEUED, attempts, in_state, jobs
+from models.jobs import INTERVAL, IS_QUEUED, attempts, in_state, is_held, jobs
 from models.queries.reading import db_moment
 from models.sites import sites
 
@@ -101,8 +101,9 @@ def _moved() -> Select[Any]:
 
 
 def _due(by: datetime, now: datetime) -> tuple[ColumnElement[bool], ...]:
-    """Queued, due by a moment, and not expired: said so that only the order of the line can use an index."""
-    return IS_QUEUED, (jobs.c.run_after > by).is_not(true()), (jobs.c.expires_at <= now).is_not(true())
+    """Queued, due by a moment, not expired, in no quiet window: so that only the order of the line can use an index."""
+    return (IS_QUEUED, (jobs.c.run_after > by).is_not(true()), (jobs.c.expires_at <= now).is_not(true()),
+            ~is_held(by))
 
 
 def place(conn: Connection, job_id: str, group: str, *, by: datetime, now: datetime) -> LineFacts:

@@ -1,14 +1,75 @@
-"""The schedule as it stands: entries, runs, and how far the targets of a run are (rules S8, S9)."""
+"""The schedule as it stands: runs, and how far their targets are, from the jobs themselves (rules S8, S9)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
 
 from models.agenda.fan import Tally
+from models.jobs import in_state, jobs
+from models.queries.reading import iso, rows, seconds
+from models.schedules import entries, run_job, runs, schedule_config
+from models.sites import sites, targets
+
+#: so many codes of settled targets are listed
+LISTED = 100
+_PERMANENT = "PermanentJobError"
+_WILD = frozenset("*?[")
+
+_WHOLE: ColumnElement[bool] = and_(in_state("done"), or_(jobs.c.outcome.is_(None), jobs.c.outcome != "partial"))
+_SETTLED: ColumnElement[bool] = or_(
+    and_(in_state("failed"), jobs.c.result["error_type"].as_string() == _PERMANENT),
+    and_(in_state("cancelled"), jobs.c.error_msg == "target_disabled"),
+)
+#: how a job answers for its target: the best of a target's jobs counts, which is the largest number
+_OPEN, _DONE, _GIVEN_UP, _PARTIAL, _FAILED = 5, 4, 3, 2, 1
+_STANDING = case(
+    (in_state("queued", "running"), _OPEN), (_WHOLE, _DONE), (_SETTLED, _GIVEN_UP), (in_state("done"), _PARTIAL),
+    else_=_FAILED)
+
+
+def _open_jobs(run_id: ColumnElement[int]) -> Select[Any]:
+    # ids are drawn by lot: where many are open the first few looks find one
+    return (select(literal_column("1")).select_from(run_job.join(jobs, jobs.c.job_id == run_job.c.job_id))
+            .where(run_job.c.run_id == run_id, in_state("queued", "running")).limit(1))
+
+
+#: open runs that may be over: none of their jobs is queued or running
+OVER = (select(runs.c.run_id, runs.c.entry)
+        .where(runs.c.outcome.is_(None), _open_jobs(runs.c.run_id).correlate(runs).scalar_subquery().is_(None))
+        .order_by(runs.c.run_id))
+
+
+def is_open(run_id: int) -> Select[Any]:
+    """Select a row if a job of the run is queued or running."""
+    return select(_open_jobs(select(runs.c.run_id).where(runs.c.run_id == run_id).scalar_subquery()).exists())
+
+
+def next_due(conn: Connection) -> datetime | None:
+    """Return when the next entry is due, None if none is."""
+    return conn.execute(select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)).scalar()
+
+
+def entry_rows(conn: Connection) -> dict[str, dict[str, Any]]:
+    """Return the rows of all entries by name."""
+    return {row["name"]: row for row in rows(conn, select(entries).order_by(entries.c.name))}
+
+
+def run_rows(conn: Connection, run_ids: list[int]) -> dict[int, dict[str, Any]]:
+    """Return rows of runs by id."""
+    return {row["run_id"]: row for row in rows(conn, select(runs).where(runs.c.run_id.in_(run_ids)))}
+
+
+def usual_lengths(conn: Connection) -> dict[str, float]:
+    """Return how many seconds the last successful run of each entry took."""
+    last = select(func.max(runs.c.run_id)).where(runs.c.outcome == "success", runs.c.started_at.is_not(None)).group_by(
+        runs.c.entry)
+    found = rows(conn, select(runs.c.entry, runs.c.started_at, runs.c.ended_at).where(runs.c.run_id.in_(last)))
+    return {row["entry"]: seconds(row["started_at"], row["ended_at"]) or 0.0 for row in found}
 
 
 def run(conn: Connection, run_id: int) -> dict[str, Any] | None:
@@ -17,27 +78,155 @@ def run(conn: Connection, run_id: int) -> dict[str, Any] | None:
     ``run_id entry occurrence try_no stat_date source force started_at ended_at elapsed_sec outcome ok skipped reason
     until by_run progress{done,failed,total}``.
     """
-    raise NotImplementedError
+    row = next(rows(conn, select(runs).where(runs.c.run_id == run_id)), None)
+    return None if row is None else _document(conn, row)
 
 
-def runs(conn: Connection, name: str | None = None, limit: int = 200) -> list[dict[str, Any]]:
+def runs_of(conn: Connection, name: str | None = None, limit: int = 200) -> list[dict[str, Any]]:
     """Return the documents of runs, newest first; of one entry or of all."""
-    raise NotImplementedError
+    wanted = select(runs).order_by(runs.c.run_id.desc()).limit(limit)
+    if name is not None:
+        wanted = wanted.where(runs.c.entry == name)
+    return [_document(conn, row) for row in list(rows(conn, wanted))]
+
+
+def _document(conn: Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    progress = row["progress"]
+    if row["outcome"] is None and row["started_at"] is not None:
+        progress = tally_of(conn, row["run_id"]).progress
+    outcome = row["outcome"]
+    return {
+        "run_id": row["run_id"], "entry": row["entry"], "occurrence": iso(row["occurrence"]), "try_no": row["try_no"],
+        "stat_date": row["stat_date"].isoformat(), "source": row["source"], "force": bool(row["force"]),
+        "started_at": iso(row["started_at"]), "ended_at": iso(row["ended_at"]),
+        "elapsed_sec": seconds(row["started_at"], row["ended_at"]), "outcome": outcome,
+        "ok": None if outcome is None else outcome == "success",
+        "skipped": None if outcome is None else outcome == "skipped",
+        "reason": row["reason"], "until": iso(row["until"]), "by_run": row["by_run"], "progress": progress,
+    }
+
+
+def _tries(run_id: int) -> Select[Any]:
+    """The runs of the same occurrence, up to and including this one."""
+    mine = select(runs.c.entry, runs.c.occurrence, runs.c.try_no).where(runs.c.run_id == run_id).subquery()
+    return select(runs.c.run_id).join_from(
+        runs, mine, and_(runs.c.entry == mine.c.entry, runs.c.occurrence == mine.c.occurrence,
+                         runs.c.try_no <= mine.c.try_no))
 
 
 def tally_of(conn: Connection, run_id: int) -> Tally:
     """Return how far the targets of a run are, over all tries of its occurrence."""
-    raise NotImplementedError
+    return _tally(conn, _tries(run_id))
+
+
+def tally_of_day(conn: Connection, entry: str, day: date) -> Tally:
+    """Return how far the targets of an entry are for a stat date, over all its runs for that date."""
+    return _tally(conn, _runs_of_day(entry, day))
+
+
+def _runs_of_day(entry: str, day: date) -> Select[Any]:
+    return select(runs.c.run_id).where(runs.c.entry == entry, runs.c.stat_date == day)
+
+
+def _tally(conn: Connection, among: Select[Any]) -> Tally:
+    what = func.coalesce(run_job.c.target_code, run_job.c.site_code, run_job.c.job_id)
+    each = (
+        select(what.label("what"), func.max(func.coalesce(_STANDING, _FAILED)).label("standing"))
+        .select_from(run_job.outerjoin(jobs, jobs.c.job_id == run_job.c.job_id))
+        .where(run_job.c.run_id.in_(among)).group_by(what).subquery()
+    )
+    counted: dict[int, int] = dict(conn.execute(select(each.c.standing, func.count()).group_by(each.c.standing)).all())
+    listed = conn.execute(select(each.c.what).where(each.c.standing == _GIVEN_UP).order_by(each.c.what).limit(LISTED))
+    return Tally(
+        total=sum(counted.values()), done=counted.get(_DONE, 0), settled=counted.get(_GIVEN_UP, 0),
+        partial=counted.get(_PARTIAL, 0), failed=counted.get(_FAILED, 0), open=counted.get(_OPEN, 0),
+        listed=tuple(listed.scalars()) if counted.get(_GIVEN_UP) else ())
 
 
 def result_of(conn: Connection, run_id: int) -> tuple[str | None, Mapping[str, Any] | None, str]:
     """Return status, result document and error of the run's only (or last) job; status None if it has none."""
-    raise NotImplementedError
+    row = conn.execute(
+        select(jobs.c.status, jobs.c.result, jobs.c.error_msg).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(run_job.c.run_id == run_id).order_by(jobs.c.seq.desc()).limit(1)).first()
+    return (None, None, "") if row is None else (row.status, row.result, row.error_msg)
 
 
 def done_in(entry: str, occurrence: datetime, try_no: int) -> Select[Any]:
     """Select the codes of targets that an earlier try of the occurrence did whole or settled: leave these out.
 
-    One column ``target_code``; use it as ``targets.c.target_code.not_in(done_in(…))``.
+    One column ``target_code``, never NULL; use it as ``targets.c.target_code.not_in(done_in(…))``.
     """
-    raise NotImplementedError
+    return (
+        select(run_job.c.target_code).join_from(run_job, runs, runs.c.run_id == run_job.c.run_id)
+        .join(jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(runs.c.entry == entry, runs.c.occurrence == occurrence, runs.c.try_no < try_no,
+               run_job.c.target_code.is_not(None), or_(_WHOLE, _SETTLED)))
+
+
+def sites_done_in(entry: str, occurrence: datetime, try_no: int) -> Select[Any]:
+    """Select the codes of sites that an earlier try of the occurrence did; as `done_in`, for jobs of whole sites."""
+    return (
+        select(run_job.c.site_code).join_from(run_job, runs, runs.c.run_id == run_job.c.run_id)
+        .join(jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(runs.c.entry == entry, runs.c.occurrence == occurrence, runs.c.try_no < try_no,
+               run_job.c.site_code.is_not(None), or_(_WHOLE, _SETTLED)))
+
+
+def expired_sites(conn: Connection, run_id: int) -> list[str]:
+    """Return the sites of a run whose job was not begun in time."""
+    return list(conn.scalars(
+        select(run_job.c.site_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(run_job.c.run_id == run_id, run_job.c.site_code.is_not(None), in_state("cancelled"),
+               jobs.c.error_msg == "expired").order_by(run_job.c.site_code)))
+
+
+def whole_on(entry: str, day: date) -> Select[Any]:
+    """Select the codes of targets that any run of an entry did whole for a stat date; as `done_in` is used."""
+    return (
+        select(run_job.c.target_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE))
+
+
+def config_documents(conn: Connection) -> dict[str, dict[str, Any]]:
+    """Return what the loaded file says about entries, by name; "" holds what it says of all."""
+    return {row["name"]: row["document"] for row in rows(conn, select(schedule_config).order_by(schedule_config.c.name))}
+
+
+def config_mark(conn: Connection) -> tuple[Any, ...]:
+    """Return a mark that changes whenever what the file says, or the number of entries, does."""
+    told = select(func.count(), func.max(schedule_config.c.updated_at)).select_from(schedule_config)
+    return (*conn.execute(told).one(), conn.execute(select(func.count()).select_from(entries)).scalar())
+
+
+def chosen_targets(conn: Connection, target_globs: Sequence[str] = (), site_globs: Sequence[str] = ()) -> Select[Any]:
+    """Select ``target_code``, ``site_code``, ``group_key`` of the enabled targets whose codes match; no glob: all."""
+    wanted = select(targets.c.target_code, targets.c.site_code, sites.c.group_key).join_from(
+        targets, sites, sites.c.site_code == targets.c.site_code).where(targets.c.enabled)
+    return wanted.where(*_matching(conn, targets.c.target_code, target_globs),
+                        *_matching(conn, sites.c.site_code, site_globs)).order_by(targets.c.target_code)
+
+
+def chosen_sites(conn: Connection, site_globs: Sequence[str] = ()) -> Select[Any]:
+    """Select ``target_code`` (NULL), ``site_code``, ``group_key`` of the sites with an enabled target whose codes match."""
+    enabled = select(targets.c.target_code).where(targets.c.site_code == sites.c.site_code, targets.c.enabled).exists()
+    return select(null().label("target_code"), sites.c.site_code, sites.c.group_key).where(
+        enabled, *_matching(conn, sites.c.site_code, site_globs)).order_by(sites.c.site_code)
+
+
+def _matching(conn: Connection, code: ColumnElement[str], globs: Sequence[str]) -> list[ColumnElement[bool]]:
+    if not globs:
+        return []
+    plain = [each for each in globs if not set(each) & _WILD]
+    patterns = [_pattern(each) for each in globs if set(each) & _WILD]
+    if conn.dialect.name == "postgresql":
+        return [or_(code.in_(plain), *(code.op("~")(each) for each in patterns))]
+    return [or_(code.in_(plain), *(func.rl_match(each, code) for each in patterns))]
+
+
+def _pattern(glob: str) -> str:
+    """Return a glob as the regular expression that both databases take: ``*``, ``?`` and sets of characters."""
+    parts = re.split(r"(\*|\?|\[!?[^\]]+\])", glob)
+    words = {"*": ".*", "?": "."}
+    return "^" + "".join(
+        words.get(part) or (part.replace("[!", "[^", 1) if part.startswith("[") and part.endswith("]") else re.escape(part))
+        for part in parts if part) + "$"

@@ -64,7 +64,7 @@ def many(conn: Connection, job_ids: Sequence[str], now: datetime | None = None) 
 
 
 def _opens(one: Facts) -> datetime:
-    gates = (one.now, one.job.run_after, one.next_request_at, *(hold.until for hold in one.holds.values()))
+    gates = (one.now, one.job.run_after, one.next_request_at, one.quiet_until, *(hold.until for hold in one.holds.values()))
     return max(gate for gate in gates if gate is not None)
 
 
@@ -90,7 +90,7 @@ def _scene(conn: Connection, job_ids: Sequence[str], now: datetime) -> list[Fact
         Facts(
             now=now, job=_job(row), workers=crew, line=LineFacts(heads.get(row["group_key"])),
             running=next((one for one in running if one.group == row["group_key"]), None),
-            elsewhere=_elsewhere(row, homes, running), **_gates(groups.get(row["group_key"]), now))
+            elsewhere=_elsewhere(row, homes, running), quiet_until=_quiet(row, now), **_gates(groups.get(row["group_key"]), now))
         for row in rows
     ]
 
@@ -99,12 +99,20 @@ def _jobs(job_ids: Sequence[str]) -> Select[Any]:
     last = (select(attempts.c.outcome).where(attempts.c.job_id == jobs.c.job_id, attempts.c.attempt == jobs.c.attempt)
             .scalar_subquery().label("last_outcome"))
     return (
-        select(*(jobs.c[name] for name in _JOB), jobs.c.group_key, jobs.c.wait_reason, jobs.c.stop_requested, last,
+        select(*(jobs.c[name] for name in _JOB), jobs.c.group_key, jobs.c.hold_from, jobs.c.hold_until,
+               jobs.c.wait_reason, jobs.c.stop_requested, last,
                sites.c.group_key.label("home"), targets.c.enabled)
         .join_from(jobs, sites, sites.c.site_code == jobs.c.site_code, isouter=True)
         .outerjoin(targets, targets.c.target_code == jobs.c.target_code)
         .where(jobs.c.job_id.in_(job_ids))
     )
+
+
+def _quiet(row: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Return the end of the quiet window that keeps a queued job (rule S6)."""
+    until: datetime | None = row["hold_until"]
+    inside = row["status"] == "queued" and until is not None and row["hold_from"] <= now < until
+    return until if inside else None
 
 
 def _job(row: Mapping[str, Any]) -> JobFacts:

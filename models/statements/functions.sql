@@ -3,8 +3,9 @@
 -- takes a new snapshot for each of its statements; the protocol relies on that ("a later statement" below).
 
 -- The job that a group would run next: its first due one by (priority, queue_at, seq) whose site is not running elsewhere
--- and still belongs to the group. What is past its `expires_at` is never taken (rule J1). The first look is one index probe; only a blocked head costs the longer search.
-CREATE OR REPLACE FUNCTION rl_head_v2(p_key text, p_now timestamptz) RETURNS text
+-- and still belongs to the group. What is past its `expires_at` is never taken (rule J1), nor what
+-- is inside its quiet window (rule S6). The first look is one index probe; only a blocked head costs the longer search.
+CREATE OR REPLACE FUNCTION rl_head_v3(p_key text, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE v_job text; v_site text;
 BEGIN
@@ -14,6 +15,7 @@ BEGIN
     SELECT j.job_id, j.site_code INTO v_job, v_site FROM jobs j
     WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
       AND (j.expires_at IS NULL OR j.expires_at > p_now)
+      AND (j.hold_from IS NULL OR p_now < j.hold_from OR p_now >= j.hold_until)
     ORDER BY j.priority, j.queue_at, j.seq LIMIT 1;
     IF v_site IS NULL THEN RETURN v_job; END IF;
     IF NOT EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = v_site AND r.status = 'running')
@@ -23,6 +25,7 @@ BEGIN
     SELECT j.job_id INTO v_job FROM jobs j
     WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
       AND (j.expires_at IS NULL OR j.expires_at > p_now)
+      AND (j.hold_from IS NULL OR p_now < j.hold_from OR p_now >= j.hold_until)
       AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = j.site_code AND r.status = 'running')
       AND NOT EXISTS (SELECT 1 FROM sites s WHERE s.site_code = j.site_code AND s.group_key <> p_key)
     ORDER BY j.priority, j.queue_at, j.seq LIMIT 1;
@@ -30,7 +33,7 @@ BEGIN
 END $$;
 
 -- The earliest moment at which a queued job of a group may be taken; NULL while a job runs or nothing is queued.
-CREATE OR REPLACE FUNCTION rl_ready_v2(p_key text, p_now timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION rl_ready_v3(p_key text, p_now timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE v_group rate_groups%ROWTYPE; v_first timestamptz;
 BEGIN
@@ -46,18 +49,34 @@ BEGIN
     v_first := greatest(v_first, v_group.pause_until, v_group.operator_pause_until, v_group.next_request_at,
                         (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1));
     IF v_first > p_now THEN RETURN v_first; END IF;
-    IF rl_head_v2(p_key, p_now) IS NULL THEN RETURN p_now + interval '1 second'; END IF;
+    IF rl_head_v3(p_key, p_now) IS NULL THEN
+        IF NOT EXISTS (
+            SELECT 1 FROM jobs j
+            WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
+              AND (j.expires_at IS NULL OR j.expires_at > p_now)
+              AND (j.hold_from IS NULL OR p_now < j.hold_from OR p_now >= j.hold_until)
+        ) THEN
+            -- what is due is inside its quiet window: the lane opens with its end, or when another job comes due
+            SELECT min(CASE WHEN j.hold_from <= p_now AND j.hold_until > p_now THEN greatest(j.run_after, j.hold_until)
+                            ELSE j.run_after END) INTO v_first
+            FROM jobs j
+            WHERE j.group_key = p_key AND j.status = 'queued' AND (j.expires_at IS NULL OR j.expires_at > p_now);
+            IF v_first > p_now THEN RETURN v_first; END IF;
+        END IF;
+        -- a busy site, or what has expired, tells nobody when it is over
+        RETURN p_now + interval '1 second';
+    END IF;
     -- a group that was ready keeps its moment, so that age orders the groups (rule R5)
     RETURN CASE WHEN v_group.ready_at <= p_now THEN v_group.ready_at ELSE p_now END;
 END $$;
 
 -- Recompute `ready_at` of groups that the caller has locked; returns how many changed.
-CREATE OR REPLACE FUNCTION rl_refresh_v2(p_keys text[], p_now timestamptz) RETURNS integer
+CREATE OR REPLACE FUNCTION rl_refresh_v3(p_keys text[], p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE v_key text; v_ready timestamptz; v_changed integer := 0;
 BEGIN
     FOREACH v_key IN ARRAY p_keys LOOP
-        v_ready := rl_ready_v2(v_key, p_now);
+        v_ready := rl_ready_v3(v_key, p_now);
         UPDATE rate_groups g SET ready_at = v_ready WHERE g.key = v_key AND g.ready_at IS DISTINCT FROM v_ready;
         IF FOUND THEN v_changed := v_changed + 1; END IF;
     END LOOP;
@@ -90,7 +109,7 @@ END $$;
 
 -- Take the head of a group that the caller has locked: no running row, no pause, no interval in the way. Every statement
 -- has a snapshot of its own: whatever was claimed, run and settled before the lock is seen. No row if there is none.
-CREATE OR REPLACE FUNCTION rl_take_v2(
+CREATE OR REPLACE FUNCTION rl_take_v3(
     p_key text, p_worker text, p_boot text, p_lease double precision, p_now timestamptz
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
@@ -102,7 +121,7 @@ BEGIN
         WHERE g.key = p_key AND greatest(g.pause_until, g.operator_pause_until, g.next_request_at,
                                          (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1)) > p_now
     ) THEN RETURN; END IF;
-    v_head := rl_head_v2(p_key, p_now);
+    v_head := rl_head_v3(p_key, p_now);
     IF v_head IS NULL THEN RETURN; END IF;
     UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
         claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = p_key),
@@ -121,7 +140,7 @@ END $$;
 
 -- Lock ready groups, take the head of each, refresh what was locked. One transaction. Every row tells how many groups
 -- were locked; the last one has no job but says in how many seconds the next lane becomes ready.
-CREATE OR REPLACE FUNCTION rl_claim_v2(
+CREATE OR REPLACE FUNCTION rl_claim_v3(
     p_slots integer, p_worker text, p_boot text, p_lease double precision, p_lanes text[], p_now timestamptz
 ) RETURNS TABLE (o_locked integer, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
                  o_target text, o_due double precision)
@@ -135,7 +154,7 @@ BEGIN
     ) x;
     o_locked := coalesce(cardinality(v_keys), 0);
     FOREACH v_key IN ARRAY coalesce(v_keys, '{}') LOOP
-        SELECT * INTO v_job FROM rl_take_v2(v_key, p_worker, p_boot, p_lease, v_now);
+        SELECT * INTO v_job FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
         CONTINUE WHEN NOT FOUND;
         o_job_id := v_job.job_id; o_attempt := v_job.attempt; o_claim_no := v_job.claim_no; o_group := v_key;
         o_kind := v_job.kind; o_target := v_job.target_code;
@@ -144,7 +163,7 @@ BEGIN
     END LOOP;
 
     -- what was taken is running and has no moment; the others get theirs from what is really there
-    IF cardinality(v_keys) > 0 THEN PERFORM rl_refresh_v2(v_keys, v_now); END IF;
+    IF cardinality(v_keys) > 0 THEN PERFORM rl_refresh_v3(v_keys, v_now); END IF;
     o_job_id := NULL; o_attempt := NULL; o_claim_no := NULL; o_group := NULL; o_kind := NULL; o_target := NULL;
     SELECT extract(epoch FROM g.ready_at - v_now) INTO o_due FROM rate_groups g
     WHERE g.ready_at IS NOT NULL AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes)) ORDER BY g.ready_at LIMIT 1;
@@ -155,7 +174,7 @@ END $$;
 -- the job moved to, NULL if the attempt is no longer current (nothing was written). With `p_boot` the worker's freed slot
 -- goes on at once with the head of the group that has been ready longest (rule R5), unless a submit may have made
 -- another one ready: then a fold has to come first.
-CREATE OR REPLACE FUNCTION rl_settle_v2(
+CREATE OR REPLACE FUNCTION rl_settle_v3(
     p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_worker text, p_boot text,
     p_lease double precision, p_lanes text[], p_now timestamptz
 ) RETURNS TABLE (o_status text, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
@@ -226,15 +245,15 @@ BEGIN
         WHERE g.key IN (v_job.group_key, v_home);
     END IF;
     -- a later statement: a submit that committed while this one waited for the group is seen
-    IF p_refresh THEN PERFORM rl_refresh_v2(ARRAY[v_job.group_key::text], v_now); END IF;
+    IF p_refresh THEN PERFORM rl_refresh_v3(ARRAY[v_job.group_key::text], v_now); END IF;
     IF p_boot IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lane_wake w WHERE w.at <= v_now) THEN
         -- out of key order, but it waits for nobody
         SELECT g.key INTO v_key FROM rate_groups g
         WHERE g.ready_at <= v_now AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
         ORDER BY g.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN
-            SELECT * INTO v_taken FROM rl_take_v2(v_key, p_worker, p_boot, p_lease, v_now);
-            IF NOT FOUND THEN PERFORM rl_refresh_v2(ARRAY[v_key], v_now); END IF;
+            SELECT * INTO v_taken FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
+            IF NOT FOUND THEN PERFORM rl_refresh_v3(ARRAY[v_key], v_now); END IF;
         END IF;
     END IF;
     o_status := v_job.status; o_job_id := v_taken.job_id; o_attempt := v_taken.attempt;

@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from models.claim import Claim, Round, Taker
 
-_CLAIM = "SELECT * FROM rl_claim_v2(%s, %s, %s, %s, %s::text[], %s::timestamptz)"
+_CLAIM = "SELECT * FROM rl_claim_v3(%s, %s, %s, %s, %s::text[], %s::timestamptz)"
 _FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
-_REFRESH = "SELECT rl_refresh_v2(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
+_REFRESH = "SELECT rl_refresh_v3(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
 _RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
-_SETTLE = "SELECT * FROM rl_settle_v2(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s::timestamptz)"
+_SETTLE = "SELECT * FROM rl_settle_v3(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s::timestamptz)"
 #: sessions of ours that stand in a transaction for longer than they may: the server's own timer was seen to miss one
 _END_FROZEN = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity

@@ -30,7 +30,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import UtcDateTime, db_now, plus_seconds, seconds_from
 from models.groups import fleet, lane_wake, rate_groups
-from models.jobs import INTERVAL, IS_ACTIVE, IS_QUEUED, IS_RUNNING, attempts, jobs
+from models.jobs import INTERVAL, IS_ACTIVE, IS_QUEUED, IS_RUNNING, attempts, is_held, jobs
 from models.listening import CHANNEL
 from models.sites import sites, targets
 from models.workers import counters, workers
@@ -193,7 +193,7 @@ def lost(job_id: str, attempt: int, *, only_expired: bool) -> Select[Any]:
 
 def asleep(limit: int) -> Select[Any]:
     """Find groups with due work whose `ready_at` would not wake anybody in time (it should find none)."""
-    queued = (jobs.c.group_key == rate_groups.c.key, IS_QUEUED,
+    queued = (jobs.c.group_key == rate_groups.c.key, IS_QUEUED, ~is_held(db_now()),
               jobs.c.expires_at.is_(None) | (jobs.c.expires_at > db_now()))
     due = (select(jobs.c.seq).where(*queued, jobs.c.run_after.is_(None)).exists()
            | select(jobs.c.seq).where(*queued, jobs.c.run_after <= db_now()).exists())

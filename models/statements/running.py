@@ -11,6 +11,7 @@ from sqlalchemy import (
     String,
     Update,
     bindparam,
+    case,
     cast,
     func,
     select,
@@ -21,7 +22,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from models.base import Json, db_now, plus_seconds, seconds_from
 from models.groups import fleet, rate_groups
-from models.jobs import jobs
+from models.jobs import is_held, jobs
 from models.requests import requests, robots_copies
 from models.sites import targets
 
@@ -67,6 +68,7 @@ PULSE = (
         rate_groups.c.pause_reason, rate_groups.c.operator_pause_reason,
         seconds_from(db_now(), fleet.c.operator_pause_until).label("fleet_sec"),
         fleet.c.operator_pause_reason.label("fleet_reason"),
+        case((is_held(db_now()), seconds_from(db_now(), jobs.c.hold_until)), else_=0.0).label("quiet_sec"),
     )
     .join_from(jobs, rate_groups, rate_groups.c.key == jobs.c.group_key)
     .outerjoin(fleet, fleet.c.id == 1)

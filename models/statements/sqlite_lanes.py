@@ -14,13 +14,22 @@ from models.claim import Claim, Taker
 SECOND = 1_000_000
 
 _BUSY_SITE = "EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = j.site_code AND r.status = 'running')"
+# inside its quiet window a job is not taken (rule S6)
+_OPEN = "(j.hold_from IS NULL OR :now < j.hold_from OR :now >= j.hold_until)"
+_DUE = f"""
+    FROM jobs j {{}} WHERE j.group_key = :key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= :now)
+      AND (j.expires_at IS NULL OR j.expires_at > :now) AND {_OPEN}"""
 _TAKEABLE = f"""
     SELECT j.job_id, j.attempt, j.site_code, j.kind, j.target_code, j.source, j.wait_reason, j.last_completed_page
-    FROM jobs j LEFT JOIN sites s ON s.site_code = j.site_code
-    WHERE j.group_key = ? AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= ?)
-      AND (j.expires_at IS NULL OR j.expires_at > ?)
+    {_DUE.format("LEFT JOIN sites s ON s.site_code = j.site_code")}
       AND (s.group_key IS NULL OR s.group_key = j.group_key) AND NOT {_BUSY_SITE}
     ORDER BY j.priority, j.queue_at, j.seq LIMIT 1"""
+_ANY_DUE = f"SELECT 1 {_DUE.format('')} LIMIT 1"
+# what is due is inside its quiet window: the lane opens with its end, or when another job comes due
+_OPENS = """
+    SELECT min(CASE WHEN j.hold_from <= :now AND j.hold_until > :now THEN max(coalesce(j.run_after, 0), j.hold_until)
+                    ELSE j.run_after END)
+    FROM jobs j WHERE j.group_key = :key AND j.status = 'queued' AND (j.expires_at IS NULL OR j.expires_at > :now)"""
 _ELSEWHERE = """
     SELECT 1 FROM sites s JOIN jobs r ON r.site_code = s.site_code AND r.status = 'running' WHERE s.group_key = ?"""
 _RUNNING = "SELECT 1 FROM jobs WHERE group_key = ? AND status = 'running'"
@@ -92,7 +101,7 @@ def _head(conn: Connection, key: str, at: int) -> Any:
     # asked only of groups without a running job: one of their sites that runs does so where it came from (rule R2)
     if conn.exec_driver_sql(_ELSEWHERE, (key,)).first() is not None:
         return None
-    return conn.exec_driver_sql(_TAKEABLE, (key, at, at)).first()
+    return conn.exec_driver_sql(_TAKEABLE, {"key": key, "now": at}).first()
 
 def refresh_lanes(conn: Connection, keys: Sequence[str], at: int) -> int:
     """Recompute when each of these lanes may be taken; returns how many changed."""
@@ -118,5 +127,15 @@ def _ready(conn: Connection, key: str, row: Any, at: int) -> int | None:
     if earliest > at:
         return int(earliest)
     if _head(conn, key, at) is None:
-        return at + SECOND
+        return _opens(conn, key, at)
     return int(row.ready_at) if row.ready_at is not None and row.ready_at <= at else at
+
+
+def _opens(conn: Connection, key: str, at: int) -> int:
+    facts = {"key": key, "now": at}
+    if conn.exec_driver_sql(_ANY_DUE, facts).first() is None:
+        opens = conn.exec_driver_sql(_OPENS, facts).scalar()
+        if opens is not None and opens > at:
+            return int(opens)
+    # a busy site, or what has expired, tells nobody when it is over
+    return at + SECOND

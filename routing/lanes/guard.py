@@ -51,6 +51,8 @@ class Guard:
             raise Parked("soft_stop", detail="the worker stops")
         if pulse.paused_sec > 0:
             raise Parked("paused", delay_sec=pulse.paused_sec, detail=pulse.pause_reason)
+        if pulse.quiet_sec > 0:
+            raise Parked("quiet_window", delay_sec=pulse.quiet_sec, detail=f"for {pulse.quiet_sec:.0f} s")
         if self._deadline is not None and self._running.elapsed() > self._deadline:
             raise JobDeadlineExceeded(f"ran longer than {self._deadline:g} s")
 

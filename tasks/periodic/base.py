@@ -1,16 +1,17 @@
 """What an entry does: the two questions that the schedule asks every kind of periodic work.
 
 A kind is one file of this package with an object `WORK` that answers them, named in `WORKS`. Both questions are asked
-inside a transaction of the schedule's: answer them with reads alone, quickly, and leave every other write to the job.
+inside a transaction of the schedule's: answer them with reads alone, quickly, and leave the work to the jobs.
 What is raised fails the run and is recorded with its reason; it stops neither the tick nor the other entries.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from celery.utils.imports import symbol_by_name
 from sqlalchemy import Connection
@@ -47,7 +48,7 @@ class Run:
     """A run as its kind sees it. `run_id` is that of its row; `now` is the schedule's clock.
 
     `info` has stat date, try, occurrence, force and source; `closes` is the run that this one takes over from (overlap
-    ``next``), already closed and its queued jobs re-pointed when `plan` is asked.
+    ``next``): its queued jobs become this one's, with the options of the plan's answer.
     """
 
     run_id: int
@@ -64,9 +65,10 @@ class Run:
         return self.info.stat_date
 
 
-class PeriodicWork(Protocol):
+class PeriodicWork(ABC):
     """What a kind of periodic work answers. Objects are stateless: any process asks any of them at any time."""
 
+    @abstractmethod
     def plan(self, conn: Connection, run: Run) -> FanOut | Outcome:
         """Say which jobs `run` starts, or how it ends at once if it needs none (already done, deferred, no source).
 
@@ -74,10 +76,17 @@ class PeriodicWork(Protocol):
         (``run.info.try_no > 1``) give only what is missing: `models.queries.schedule.done_in` says what is not.
         """
 
+    @abstractmethod
     def judge(self, conn: Connection, run: Run, tally: Tally) -> Outcome:
         """Say how `run` ended, now that none of its jobs is queued or running.
 
-        Asked with the entry's row locked, in the transaction that records the end.
+        Asked with the entry's row locked, in the transaction that records the end. Reads only.
+        """
+
+    def ended(self, conn: Connection, run: Run, outcome: Outcome) -> None:  # noqa: B027 - most kinds write nothing
+        """Write what the end of `run` means to others, through their writers (a completed snapshot).
+
+        Called in the transaction that records the end, behind `judge` and behind a `plan` that ended the run at once.
         """
 
 

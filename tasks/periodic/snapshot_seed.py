@@ -10,6 +10,7 @@ from config.settings import Settings
 from models.agenda.fan import Chosen, FanOut, Tally
 from models.queries.snapshots import day_of, last_completed, running_run, skips_row
 from tasks.periodic.base import PeriodicWork, Run, by_result
+from tasks.schedule.by_hand import make_pending
 from tasks.schedule.terms import Kind, Outcome
 
 NAME, SNAPSHOT = "snapshot_seed", "snapshot"
@@ -50,6 +51,11 @@ class SnapshotSeed(PeriodicWork):
     def judge(self, conn: Connection, run: Run, tally: Tally) -> Outcome:
         """Take the job's own word."""
         return by_result(conn, run)
+
+    def ended(self, conn: Connection, run: Run, outcome: Outcome) -> None:
+        """Behind a success the evening's snapshot is pending at its time; nothing is forced by day."""
+        if outcome.ok:
+            make_pending(conn, run.settings, SNAPSHOT, run.now)
 
 
 WORK = SnapshotSeed()

@@ -2,33 +2,123 @@
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date as Date
+from datetime import datetime
 
+from sqlalchemy import Connection
+
+from config import clock
+from config.errors import BadInput
 from config.settings import Settings
+from models.agenda import records
 from models.db import Database
-from tasks.schedule.terms import Refusal
+from models.operations import Operator
+from tasks.schedule import planner
+from tasks.schedule.entries import Configured, configured
+from tasks.schedule.rows import recorded_row, row_of
+from tasks.schedule.syncing import edited, of_row, synchronise
+from tasks.schedule.terms import Refusal, Standing
+from tasks.schedule.turns import Taken, Told, take, tell, told
 
 
-def run_by_hand(db: Database, settings: Settings, name: str, *, force: bool = False, date: date | None = None,
-                by: str = "") -> int | Refusal:
+def run_by_hand(db: Database, settings: Settings, name: str, by: Operator, *, force: bool = False,
+                date: Date | None = None) -> int | Refusal:
     """Start a run of the entry `name` at once and return its id, or say why not (rules S6, S9).
 
     `date` is the stat date to work for (None: today's in the entry's zone). `force` runs inside a quiet window, takes
     over from a running run where the overlap is ``next``, and is the run's own `force`. The run may be over when this
     returns (already completed, nothing to do): read it with `models.queries.schedule.run`. `by` is who asks, for the
-    log of operations. Raises NotFound for a name that no entry has.
+    log of operations (`models.operations.acting`). Raises BadInput for a name that no entry has, or a disabled one.
     """
-    raise NotImplementedError
+    with _held(db, settings, name) as held:
+        if not held.one.entry.enabled:
+            raise BadInput(f"the entry {name} is disabled")
+        answer = planner.by_hand(held.one.entry, held.standing, held.now, force=force, stat_date=date)
+        if isinstance(answer, Refusal):
+            return answer
+        taken = Taken(held.one, answer)
+        held.lines += take(held.conn, settings, [taken], held.now)
+        if taken.run_id is None:
+            raise BadInput(f"a run of {name} was started at this very moment: ask again")
+        details = {"run": taken.run_id, "force": force, "date": None if date is None else date.isoformat()}
+        records.note_operation(held.conn, by, "schedule_run", name, details)
+        return taken.run_id
 
 
-def pause(db: Database, settings: Settings, name: str, *, by: str = "") -> bool:
+def pause(db: Database, settings: Settings, name: str, by: Operator) -> bool:
     """Pause an entry: what comes due is skipped (``paused``), a run under way goes on. Returns whether that is new.
 
-    Raises NotFound for a name that no entry has.
+    Raises BadInput for a name that no entry has.
     """
-    raise NotImplementedError
+    with _held(db, settings, name) as held:
+        if held.one.entry.paused:
+            return False
+        _write(held, replace(held.one, entry=replace(held.one.entry, paused=True)), held.standing)
+        records.note_operation(held.conn, by, "schedule_pause", name)
+        return True
 
 
-def resume(db: Database, settings: Settings, name: str, *, by: str = "") -> bool:
-    """Lift a pause; nothing past fires (rule S2). Returns whether it was paused. Raises NotFound as `pause`."""
-    raise NotImplementedError
+def resume(db: Database, settings: Settings, name: str, by: Operator) -> bool:
+    """Lift a pause; nothing past fires (rule S2). Returns whether it was paused. Raises BadInput as `pause`."""
+    with _held(db, settings, name) as held:
+        if not held.one.entry.paused:
+            return False
+        entry = replace(held.one.entry, paused=False)
+        turn = planner.resumed(entry, held.standing, held.now)
+        records.record(held.conn, [recorded_row(name, each, held.now, None) for each in turn.recorded])
+        for each in turn.recorded:
+            held.lines += told(name, each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at)
+        _write(held, replace(held.one, entry=entry), turn.standing)
+        records.note_operation(held.conn, by, "schedule_resume", name)
+        return True
+
+
+def make_pending(conn: Connection, settings: Settings, name: str, now: datetime) -> bool:
+    """Make sure that an entry's next regular moment is pending, and force nothing (rule S7: what a seed does).
+
+    Takes part in the caller's transaction; returns whether the entry is there.
+    """
+    row = records.lock(conn, name).get(name)
+    if row is None:
+        return False
+    one = of_row(configured(conn, settings), row)
+    standing, _ = edited(conn, one, row, now)
+    turn = planner.made_pending(one.entry, standing, now)
+    records.write(conn, [row_of(one.entry, one.rules, turn.standing, now)])
+    return True
+
+
+@dataclass
+class _Held:
+    """An entry whose row this transaction has locked."""
+
+    conn: Connection
+    one: Configured
+    standing: Standing
+    now: datetime
+    lines: list[Told] = field(default_factory=list)
+
+
+@contextmanager
+def _held(db: Database, settings: Settings, name: str) -> Iterator[_Held]:
+    """Lock an entry's row, give it its present rules, and log what happened once all is committed."""
+    now = clock.now()
+    with db.read() as conn:
+        known = configured(conn, settings)
+    synchronise(db, known, now)
+    with db.write() as conn:
+        row = records.lock(conn, name).get(name)
+        if row is None:
+            raise BadInput(f"no entry is called {name!r}; there are {', '.join(sorted(known))}")
+        one = of_row(known, row)
+        standing, lines = edited(conn, one, row, now)
+        held = _Held(conn, one, standing, now, lines)
+        yield held
+    tell(held.lines)
+
+
+def _write(held: _Held, one: Configured, standing: Standing) -> None:
+    records.write(held.conn, [row_of(one.entry, one.rules, standing, held.now)])

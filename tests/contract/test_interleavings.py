@@ -91,8 +91,8 @@ def test_a_submit_that_commits_while_a_settle_waits_for_the_group_is_found(bench
 def test_a_submit_that_commits_while_a_settle_recomputes_its_lane_is_found(bench: Bench) -> None:
     started = bench.begin("t1")
     verdict = json.dumps(writes_of(bench.verdict(started, Ended(result={}))))
-    gated_copy(bench.db, "rl_refresh_v2", "UPDATE rate_groups g SET ready_at = v_ready", f"PERFORM {WAIT};\n")
-    settle = gated_copy(bench.db, "rl_settle_v2", "-- a later statement", "", {"rl_refresh_v2": "rl_refresh_v2_gated"})
+    gated_copy(bench.db, "rl_refresh_v3", "UPDATE rate_groups g SET ready_at = v_ready", f"PERFORM {WAIT};\n")
+    settle = gated_copy(bench.db, "rl_settle_v3", "-- a later statement", "", {"rl_refresh_v3": "rl_refresh_v3_gated"})
 
     def slowly() -> None:
         with bench.db.write() as conn:
@@ -116,7 +116,7 @@ def test_a_job_that_was_run_between_a_scouts_look_and_its_lock_is_not_run_again(
     first, second = bench.submit("t1"), bench.submit("t1b")
     bench.ledger.fold()
     # the scout's statement has its snapshot and then waits, as it would for a slow page of the index
-    claim = gated_copy(bench.db, "rl_claim_v2", "ORDER BY g.ready_at LIMIT p_slots FOR", f"AND {WAIT} IS NOT NULL ")
+    claim = gated_copy(bench.db, "rl_claim_v3", "ORDER BY g.ready_at LIMIT p_slots FOR", f"AND {WAIT} IS NOT NULL ")
     with held_gate(bench.db, GATE):
         late = in_thread(lambda: gated_claim(bench.db, claim, bench))
         wait_until_blocked(bench.db)
@@ -131,7 +131,7 @@ def test_a_job_that_was_run_between_a_scouts_look_and_its_lock_is_not_run_again(
 def test_a_job_that_was_finished_between_a_scouts_look_and_its_lock_leaves_nothing_to_take(bench: Bench) -> None:
     made = bench.submit("t1")
     bench.ledger.fold()
-    claim = gated_copy(bench.db, "rl_claim_v2", "ORDER BY g.ready_at LIMIT p_slots FOR", f"AND {WAIT} IS NOT NULL ")
+    claim = gated_copy(bench.db, "rl_claim_v3", "ORDER BY g.ready_at LIMIT p_slots FOR", f"AND {WAIT} IS NOT NULL ")
     with held_gate(bench.db, GATE):
         late = in_thread(lambda: gated_claim(bench.db, claim, bench))
         wait_until_blocked(bench.db)
@@ -143,7 +143,7 @@ def test_a_job_that_was_finished_between_a_scouts_look_and_its_lock_leaves_nothi
 def test_what_commits_between_a_scouts_lock_and_its_choice_is_seen(bench: Bench) -> None:
     cancelled, urgent = bench.submit("t1"), None
     bench.ledger.fold()
-    claim = gated_copy(bench.db, "rl_claim_v2", "o_locked := coalesce(", f"PERFORM {WAIT};\n")
+    claim = gated_copy(bench.db, "rl_claim_v3", "o_locked := coalesce(", f"PERFORM {WAIT};\n")
     with held_gate(bench.db, GATE):
         late = in_thread(lambda: gated_claim(bench.db, claim, bench))
         wait_until_blocked(bench.db)
@@ -170,7 +170,7 @@ def test_two_scouts_that_look_at_the_same_moment_take_different_lanes(bench: Ben
     for code in ("t1", "t2"):
         bench.submit(code)
     bench.ledger.fold()
-    claim = gated_copy(bench.db, "rl_claim_v2", "o_locked := coalesce(", f"PERFORM {WAIT};\n")
+    claim = gated_copy(bench.db, "rl_claim_v3", "o_locked := coalesce(", f"PERFORM {WAIT};\n")
     with held_gate(bench.db, GATE):
         first = in_thread(lambda: gated_claim(bench.db, claim, bench))
         wait_until_blocked(bench.db)

@@ -1,0 +1,175 @@
+"""Every write of the schedule's rows: entries, runs, and the windows and runs of jobs that are stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CompoundSelect,
+    Connection,
+    Integer,
+    Select,
+    String,
+    Update,
+    bindparam,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from models.base import Json, UtcDateTime, db_now, plus_seconds
+from models.jobs import IS_ACTIVE, IS_QUEUED, IS_RUNNING, jobs
+from models.schedules import entries, run_job, runs
+
+#: columns of an entry that its turn and its ends write
+ENTRY = ("rules", "enabled", "paused", "status", "due_at", "plan", "run_id", "stat_date", "progress", "last_run_at",
+         "last_success_at", "last_outcome", "updated_at")
+#: rows in one statement; SQLite limits the number of parameters
+_AT_ONCE = 500
+
+
+def _make(conn: Connection, table: Any) -> Any:
+    return (postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert)(table)
+
+
+# -- entries ---------------------------------------------------------------------------------------------------------
+
+
+def due(now: datetime, limit: int) -> Select[Any]:
+    """Lock and read entries that are due, oldest first; what another tick holds is its own business."""
+    return (
+        select(entries).where(entries.c.due_at <= now, entries.c.enabled).order_by(entries.c.due_at, entries.c.name)
+        .limit(limit).with_for_update(skip_locked=True)
+    )
+
+
+def lock(names: Iterable[str], *, wait: bool) -> Select[Any]:
+    """Lock and read the rows of these entries, in the order of their names; without `wait` those that are free."""
+    return (select(entries).where(entries.c.name.in_(sorted(names))).order_by(entries.c.name)
+            .with_for_update(skip_locked=not wait))
+
+
+def add_entries(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store entries that have no row yet; a row that is there stays."""
+    if rows:
+        conn.execute(_make(conn, entries).on_conflict_do_nothing(), list(rows))
+
+
+_WRITE_ENTRY = update(entries).where(entries.c.name == bindparam("b_name", type_=String())).values(
+    {name: bindparam(f"b_{name}", type_=entries.c[name].type) for name in ENTRY})
+
+
+def write_entries(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the rows of entries that the caller has locked: their name and every column of `ENTRY`."""
+    if rows:
+        conn.execute(_WRITE_ENTRY, [{f"b_{name}": value for name, value in row.items()} for row in rows])
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+
+def start_runs(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, datetime, int], int]:
+    """Store runs that begin and return their ids by (entry, occurrence, try).
+
+    What says `deferred` is overwritten; a key that is there otherwise stays as it is and has no id here (rule S2).
+    """
+    if not rows:
+        return {}
+    made = _make(conn, runs).values(list(rows))
+    fresh = {name: made.excluded[name] for name in ("stat_date", "source", "force", "failures", "started_at", "recorded_at")}
+    statement = made.on_conflict_do_update(
+        index_elements=["entry", "occurrence", "try_no"], where=runs.c.outcome == "deferred",
+        set_=fresh | {"outcome": null(), "ended_at": null(), "reason": "", "until": null(), "by_run": null()},
+    ).returning(runs.c.run_id, runs.c.entry, runs.c.occurrence, runs.c.try_no)
+    return {(row.entry, row.occurrence, row.try_no): row.run_id for row in conn.execute(statement)}
+
+
+def record(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store what became of occurrences without a run of their own, or of runs that another one takes over.
+
+    A row that is open or says `deferred` gets its end; one that has its end keeps it (rule S3).
+    """
+    for start in range(0, len(rows), _AT_ONCE):
+        made = _make(conn, runs).values(list(rows[start : start + _AT_ONCE]))
+        ends = {name: made.excluded[name] for name in ("outcome", "reason", "until", "by_run", "ended_at", "recorded_at")}
+        conn.execute(made.on_conflict_do_update(
+            index_elements=["entry", "occurrence", "try_no"], set_=ends,
+            where=or_(runs.c.outcome.is_(None), runs.c.outcome == "deferred")))
+
+
+def last_try(entry: str, occurrence: datetime) -> Select[Any]:
+    """Find the number of the last try of an occurrence."""
+    return (select(runs.c.try_no).where(runs.c.entry == entry, runs.c.occurrence == occurrence)
+            .order_by(runs.c.try_no.desc()).limit(1))
+
+
+END_RUN = (
+    update(runs).where(runs.c.run_id == bindparam("b_run", type_=Integer()), runs.c.outcome.is_(None))
+    .values(outcome=bindparam("b_outcome", type_=String()), reason=bindparam("b_reason", type_=String()),
+            until=bindparam("b_until", type_=UtcDateTime()), progress=bindparam("b_progress", type_=Json),
+            by_run=bindparam("b_by", type_=Integer()), ended_at=bindparam("b_ended", type_=UtcDateTime()),
+            recorded_at=bindparam("b_ended", type_=UtcDateTime()))
+)
+SET_TOTAL = update(runs).where(runs.c.run_id == bindparam("b_run", type_=Integer())).values(
+    total=bindparam("b_total", type_=Integer()))
+
+# -- jobs of runs ----------------------------------------------------------------------------------------------------
+
+
+def _of_run(run_id: int) -> Select[Any]:
+    return select(run_job.c.job_id).where(run_job.c.run_id == run_id)
+
+
+def _free(*conditions: Any) -> Select[Any]:
+    """Lock the jobs that nobody has in hand: whoever claims or settles one holds it for a moment only."""
+    return select(jobs.c.job_id).where(*conditions).order_by(jobs.c.job_id).with_for_update(skip_locked=True, key_share=True)
+
+
+def repoint(old: int, new: int, values: Mapping[str, Any], *, restart: bool) -> Update:
+    """Make the queued jobs of run `old` those of run `new` (rule S7, overlap ``next``); returns their ids.
+
+    `values` are what the new run's jobs have: options, priority, force, window. With `restart` they begin anew: what
+    was seen for another date says nothing of this one. When they are due stays, so no group is locked.
+    """
+    written: dict[str, Any] = {"run_id": new, "updated_at": db_now(), **values}
+    if restart:
+        written |= {"last_completed_page": jobs.c.resume_from_page, "row_page": jobs.c.resume_from_page,
+                    "checkpoint": None, "failures": 0, "recoveries_row": 0, "cooldown_row": 0, "deadlines_row": 0}
+    mine = _free(jobs.c.run_id == old, jobs.c.job_id.in_(_of_run(old)), IS_QUEUED)
+    return update(jobs).where(jobs.c.job_id.in_(mine), IS_QUEUED).values(written).returning(jobs.c.job_id)
+
+
+def leave_key(old: int, suffix: str) -> Update:
+    """Take the dedupe keys of the running jobs of run `old` away, so that the new run's jobs queue behind them."""
+    mine = _free(jobs.c.run_id == old, jobs.c.job_id.in_(_of_run(old)), IS_RUNNING, jobs.c.dedupe_key.is_not(None))
+    return update(jobs).where(jobs.c.job_id.in_(mine), IS_RUNNING).values(dedupe_key=jobs.c.dedupe_key + suffix)
+
+
+def count_in(conn: Connection, new: int, old: int, job_ids: Sequence[str]) -> None:
+    """Count re-pointed jobs of run `old` in run `new` as well."""
+    for start in range(0, len(job_ids), _AT_ONCE):
+        some = job_ids[start : start + _AT_ONCE]
+        mine = select(bindparam(None, new, type_=Integer()), run_job.c.job_id, run_job.c.target_code, run_job.c.site_code
+                      ).where(run_job.c.run_id == old, run_job.c.job_id.in_(some))
+        conn.execute(_make(conn, run_job).from_select(["run_id", "job_id", "target_code", "site_code"], mine)
+                     .on_conflict_do_nothing())
+
+
+def held_past(limit: int) -> CompoundSelect[Any]:
+    """Find jobs that wait or run and whose quiet window is over: job and the entry of its run."""
+    past = select(jobs.c.job_id, runs.c.entry).join_from(jobs, runs, runs.c.run_id == jobs.c.run_id)
+    queued = past.where(IS_QUEUED, jobs.c.hold_from < db_now(), jobs.c.hold_until <= db_now()).limit(limit)
+    running = past.where(IS_RUNNING, jobs.c.hold_until <= db_now()).limit(limit)
+    return select(queued.subquery()).union_all(select(running.subquery()))
+
+
+def move_hold(job_ids: Sequence[str], from_sec: float | None, until_sec: float | None) -> Update:
+    """Give jobs whose window is over the next one; they may be taken now as before, so no group is locked."""
+    mine = _free(jobs.c.job_id.in_(job_ids), IS_ACTIVE, jobs.c.hold_until <= db_now())
+    return update(jobs).where(jobs.c.job_id.in_(mine), IS_ACTIVE, jobs.c.hold_until <= db_now()).values(
+        hold_from=None if from_sec is None else plus_seconds(db_now(), from_sec),
+        hold_until=None if until_sec is None else plus_seconds(db_now(), until_sec))

@@ -1,0 +1,109 @@
+"""The schedule as documents of the command line contract: entries and previews (rule S9).
+
+Runs are read with `models.queries.schedule.run` and `runs_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from config import clock
+from config.errors import BadInput
+from config.settings import Settings
+from models.db import Database
+from models.queries.reading import iso
+from models.queries.schedule import entry_rows, tally_of, usual_lengths
+from tasks.schedule import planner
+from tasks.schedule import preview as previewing
+from tasks.schedule.entries import Configured, configured
+from tasks.schedule.rows import entry_of, outcome_document, standing_of
+from tasks.schedule.syncing import of_row
+from tasks.schedule.terms import Entry, Standing
+
+#: moments that an entry's document names
+NEXT_RUNS = 3
+
+
+def entries(db: Database, settings: Settings, name: str | None = None) -> list[dict[str, Any]]:
+    """Return the `entry` documents, by name; of one entry or of all. Raises BadInput for a name that no entry has.
+
+    An entry that no tick has met yet is shown as its first one will plan it.
+    """
+    now = clock.now()
+    with db.look() as conn:
+        found = _standings(conn, settings, now)
+        if name is not None and name not in found:
+            raise BadInput(f"no entry is called {name!r}; there are {', '.join(sorted(found))}")
+        return [_document(conn, found[each], now) for each in sorted(found) if name in (None, each)]
+
+
+def preview(db: Database, settings: Settings, start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """Return the `occurrence` documents of what would fire in `[start, end]`, by time and name.
+
+    Runs are taken to last as long as the last successful one of their entry did.
+    """
+    now = clock.now()
+    with db.look() as conn:
+        found = _standings(conn, settings, now)
+        usual = {name: timedelta(seconds=length) for name, length in usual_lengths(conn).items()}
+    planned = [(one.entry, standing) for one, standing in found.values()]
+    return [
+        {"name": each.name, "due_at": iso(each.due_at), "action": str(each.action), "until": iso(each.until),
+         "reason": each.reason, "stat_date": each.stat_date.isoformat()}
+        for each in previewing.preview(planned, start, end, now, usual=usual)]
+
+
+def _standings(conn: Connection, settings: Settings, now: datetime) -> dict[str, tuple[Configured, Standing]]:
+    """Return every configured entry with how it stands, as the next tick would find it."""
+    known, rows = configured(conn, settings), entry_rows(conn)
+    found: dict[str, tuple[Configured, Standing]] = {}
+    for name, one in known.items():
+        row = rows.get(name)
+        if row is None:
+            found[name] = one, planner.first(one.entry, now)
+        else:
+            found[name] = _edited(of_row(known, row), row, now)
+    return found
+
+
+def _edited(one: Configured, row: Mapping[str, Any], now: datetime) -> tuple[Configured, Standing]:
+    standing = standing_of(row)
+    if row["rules"] == one.rules:
+        return one, standing
+    before, _ = entry_of(row["name"], row["rules"], paused=bool(row["paused"]))
+    return one, planner.edited(one.entry, standing, now, before=before).standing
+
+
+def _document(conn: Connection, found: tuple[Configured, Standing], now: datetime) -> dict[str, Any]:
+    one, standing = found
+    entry, running, last = one.entry, standing.running, standing.last_outcome
+    progress: Any = standing.progress
+    if running is not None and running.run_id is not None:
+        progress = tally_of(conn, int(running.run_id)).progress
+    return {
+        "name": entry.name, "status": standing.status.value, "due_at": iso(standing.due_at),
+        "next_runs": [iso(each) for each in _next(entry, standing, now)],
+        "stat_date": None if standing.stat_date is None else standing.stat_date.isoformat(), "progress": progress,
+        "last_run_at": iso(standing.last_run_at),
+        "last_outcome": None if last is None else {
+            key: value for key, value in outcome_document(last).items() if key in ("outcome", "ok", "skipped", "reason")},
+        "last_success_at": iso(standing.last_success_at),
+        "quiet_window": None if entry.quiet is None else [f"{entry.quiet.start:%H:%M}", f"{entry.quiet.end:%H:%M}"],
+        "paused": entry.paused, "enabled": entry.enabled,
+        "run_id": None if running is None else running.run_id, "error": one.error,
+    }
+
+
+def _next(entry: Entry, standing: Standing, now: datetime) -> list[datetime]:
+    """Return the next moments: the planned one, then regular ones."""
+    moments: list[datetime] = []
+    if standing.due_at is None or not entry.enabled:
+        return moments
+    moments.append(standing.due_at)
+    while len(moments) < NEXT_RUNS:
+        moments.append(entry.when.next_after(max(moments[-1], now), entry.zone))
+    return moments

@@ -1,0 +1,142 @@
+"""The rows of entries and runs, and the values that the planner speaks in. Pure, both ways.
+
+The columns of an entry that people look at stand by themselves; what else changes in one piece with `due_at` is the
+document `plan`, and the rules that it was planned under are the document `rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tasks.periodic.base import Scope
+from tasks.schedule.calendar import Every, Times, Window
+from tasks.schedule.terms import DueFor, Entry, Kind, Outcome, Overlap, Recorded, RunInfo, Standing, Status
+
+Row = dict[str, Any]
+_CLOCK = "%H:%M:%S"
+
+
+def rules_of(entry: Entry, scope: Scope) -> Row:
+    """Return the rules of an entry as a document; equal documents are equal rules. The pause is no rule."""
+    when = entry.when
+    timed = ({"at": [each.strftime(_CLOCK) for each in when.at]} if isinstance(when, Times)
+             else {"every": when.step.total_seconds()})
+    return {
+        **timed, "kind": entry.kind, "zone": entry.zone.key,
+        "quiet": entry.quiet and [entry.quiet.start.strftime(_CLOCK), entry.quiet.end.strftime(_CLOCK)],
+        "overlap": entry.overlap.value,
+        "catch_up": (entry.catch_up.strftime(_CLOCK) if isinstance(entry.catch_up, time)
+                     else entry.catch_up.total_seconds()),
+        "retry_after": entry.retry_after.total_seconds(), "max_tries": entry.max_tries, "priority": entry.priority,
+        "enabled": entry.enabled, "task": scope.task, "targets": list(scope.targets), "sites": list(scope.sites),
+    }
+
+
+def entry_of(name: str, rules: Mapping[str, Any], *, paused: bool = False) -> tuple[Entry, Scope]:
+    """Return the entry and its scope from the document `rules`; raises what a broken document raises."""
+    times = tuple(_clock(each) for each in rules.get("at") or ())
+    when = Times(times) if times else Every(timedelta(seconds=rules["every"]))
+    quiet, catch_up = rules["quiet"], rules["catch_up"]
+    entry = Entry(
+        name=name, kind=rules["kind"], when=when, zone=ZoneInfo(rules["zone"]),
+        quiet=Window(_clock(quiet[0]), _clock(quiet[1])) if quiet else None, overlap=Overlap(rules["overlap"]),
+        catch_up=_clock(catch_up) if isinstance(catch_up, str) else timedelta(seconds=catch_up),
+        retry_after=timedelta(seconds=rules["retry_after"]), max_tries=rules["max_tries"], priority=rules["priority"],
+        enabled=rules["enabled"], paused=paused)
+    return entry, Scope(rules["task"], tuple(rules["targets"]), tuple(rules["sites"]))
+
+
+def _clock(text: str) -> time:
+    return time.fromisoformat(text)
+
+
+def row_of(entry: Entry, rules: Mapping[str, Any], standing: Standing, now: datetime) -> Row:
+    """Return the row of an entry that stands so at `now`."""
+    running = standing.running
+    plan = {
+        "due_for": standing.due_for.value, "occurrence": _text(standing.occurrence), "try_no": standing.try_no,
+        "failures": standing.failures, "due_date": _text(standing.due_date), "source": standing.source,
+        "force": standing.force, "after": _text(standing.after), "skips_row": standing.skips_row,
+        "running": None if running is None else _run_document(running),
+    }
+    return {
+        "name": entry.name, "rules": dict(rules), "enabled": entry.enabled, "paused": entry.paused,
+        "status": standing.status.value, "due_at": standing.due_at, "plan": plan,
+        "run_id": None if running is None else running.run_id, "stat_date": standing.stat_date,
+        "progress": None if standing.progress is None else dict(standing.progress),
+        "last_run_at": standing.last_run_at, "last_success_at": standing.last_success_at,
+        "last_outcome": None if standing.last_outcome is None else outcome_document(standing.last_outcome),
+        "updated_at": now,
+    }
+
+
+def standing_of(row: Mapping[str, Any]) -> Standing:
+    """Return how the entry of a row stands."""
+    plan, running = row["plan"], row["plan"].get("running")
+    return Standing(
+        due_at=row["due_at"], status=Status(row["status"]), due_for=DueFor(plan["due_for"]),
+        occurrence=_moment(plan["occurrence"]), try_no=plan["try_no"], failures=plan["failures"],
+        due_date=_date(plan["due_date"]), source=plan["source"], force=plan["force"], after=_moment(plan["after"]),
+        running=None if running is None else _run(running), stat_date=row["stat_date"], progress=row["progress"],
+        last_run_at=row["last_run_at"],
+        last_outcome=None if row["last_outcome"] is None else _outcome(row["last_outcome"]),
+        last_success_at=row["last_success_at"], skips_row=plan["skips_row"])
+
+
+def outcome_document(outcome: Outcome) -> Row:
+    """Return an outcome as the document that an entry keeps of its last one."""
+    return {"outcome": outcome.kind.value, "ok": outcome.ok, "skipped": outcome.skipped, "reason": outcome.reason,
+            "until": _text(outcome.until), "by": outcome.by}
+
+
+def _outcome(document: Mapping[str, Any]) -> Outcome:
+    return Outcome(Kind(document["outcome"]), document["reason"], _moment(document["until"]), by=document["by"])
+
+
+def run_row(entry: str, run: RunInfo, now: datetime) -> Row:
+    """Return the row of a run that begins."""
+    return {"entry": entry, "occurrence": run.occurrence, "try_no": run.try_no, "stat_date": run.stat_date,
+            "source": run.source, "force": run.force, "failures": run.failures, "started_at": run.started_at,
+            "recorded_at": now}
+
+
+def run_of(row: Mapping[str, Any]) -> RunInfo:
+    """Return the run of a row that has begun."""
+    return RunInfo(row["occurrence"], row["try_no"], row["stat_date"], row["started_at"], row["source"],
+                   bool(row["force"]), row["failures"], row["run_id"])
+
+
+def recorded_row(entry: str, each: Recorded, now: datetime, run_id: int | None) -> Row:
+    """Return the row of an occurrence that has its end without a run; `run_id` is that of the turn's own run."""
+    outcome = each.outcome
+    by = outcome.by if outcome.by is not None or outcome.kind != Kind.MADE_UP else run_id
+    return {"entry": entry, "occurrence": each.occurrence, "try_no": each.try_no, "stat_date": each.stat_date,
+            "source": each.source, "outcome": outcome.kind.value, "reason": outcome.reason, "until": outcome.until,
+            "by_run": by, "ended_at": now, "recorded_at": now}
+
+
+def _run_document(run: RunInfo) -> Row:
+    return {"occurrence": _text(run.occurrence), "try_no": run.try_no, "stat_date": _text(run.stat_date),
+            "started_at": _text(run.started_at), "source": run.source, "force": run.force, "failures": run.failures,
+            "run_id": run.run_id}
+
+
+def _run(document: Mapping[str, Any]) -> RunInfo:
+    return RunInfo(datetime.fromisoformat(document["occurrence"]), document["try_no"],
+                   date.fromisoformat(document["stat_date"]), datetime.fromisoformat(document["started_at"]),
+                   document["source"], document["force"], document["failures"], document["run_id"])
+
+
+def _text(value: date | datetime | None) -> str | None:
+    return None if value is None else value.isoformat()
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _date(text: str | None) -> date | None:
+    return None if text is None else date.fromisoformat(text)

@@ -1,0 +1,192 @@
+"""One look of the schedule at its rows: start what is due, end what is over (rules S1 to S8, design section 5).
+
+What it owns: nothing. Any process may tick at any time and any number of them at once; each takes the entries that
+nobody else has locked. Beat's scheduler ticks in a loop.
+
+Invariants: a turn of entries, their runs, their jobs and their next moments are one transaction; one entry's mistake is
+recorded as its failure and stops neither the others nor the loop.
+
+When it dies in the middle: the transaction has not happened; the next tick of anybody finds the same rows due.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from config.logs import log_event
+from config.settings import Settings
+from models.agenda import launching, records
+from models.db import Database, is_transient
+from models.outcome import message_of
+from models.queries.schedule import config_mark, next_due
+from tasks.schedule import planner
+from tasks.schedule.closing import close_over
+from tasks.schedule.entries import Configured, configured
+from tasks.schedule.rows import Row
+from tasks.schedule.syncing import edited, of_row, synchronise
+from tasks.schedule.terms import DueFor, Kind, Outcome, Status
+from tasks.schedule.turns import Taken, Told, hold_of, log, take, tell, told
+
+#: due entries in one transaction
+AT_ONCE = 100
+#: jobs that are given their next quiet window in one transaction
+HOLDS_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True)
+class Ticked:
+    """What a tick did, and in how many seconds the next entry is due (0 or less: it is; None: none ever)."""
+
+    started: int
+    ended: int
+    next_due_sec: float | None
+
+
+class Entries:
+    """What is configured, read again when the file or the entries have changed. One a process is enough."""
+
+    def __init__(self) -> None:
+        self._mark: Any = None
+        self._known: dict[str, Configured] = {}
+
+    def read(self, db: Database, settings: Settings, now: datetime) -> dict[str, Configured]:
+        """Return all entries by name; gives each a row, and edited ones their new plan (rules S1, S2)."""
+        with db.read() as conn:
+            mark = (db.url, config_mark(conn))
+            if mark == self._mark:
+                return self._known
+            known = configured(conn, settings)
+        whole = synchronise(db, known, now)
+        with db.read() as conn:
+            # the number of entries is part of the mark, and may have grown just now
+            self._mark, self._known = (db.url, config_mark(conn)) if whole else None, known
+        return known
+
+
+def tick(db: Database, settings: Settings, now: datetime, entries: Entries | None = None) -> Ticked:
+    """Do all that is due at `now` by the schedule's clock.
+
+    `entries` remembers between ticks of one process what the configuration says. Raises what the database raises while
+    it is away; everything that was committed stays.
+    """
+    known = (entries or Entries()).read(db, settings, now)
+    ended = close_over(db, settings, known, now)
+    started = 0
+    while True:
+        found, begun = _some(db, settings, known, now)
+        started += begun
+        if found < AT_ONCE:
+            break
+    if started:
+        # what needed no job is over already
+        ended += close_over(db, settings, known, now)
+    _move_holds(db, known, now)
+    with db.read() as conn:
+        due = next_due(conn)
+    return Ticked(started, ended, None if due is None else (due - now) / timedelta(seconds=1))
+
+
+def _some(db: Database, settings: Settings, known: dict[str, Configured], now: datetime) -> tuple[int, int]:
+    """Take up to a hundred due entries; returns how many were found and how many runs began."""
+    with db.read() as conn:
+        if not records.any_due(conn, now):
+            return 0, 0
+    names: list[str] = []
+    try:
+        return _turn(db, settings, known, now, AT_ONCE, names)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        log_event(log, "schedule.turn_failed", level=logging.WARNING,
+                  error=message_of(error), entries=len(names))
+    begun = 0
+    for name in names:
+        begun += _alone(db, settings, known, now, name)
+    return len(names), begun
+
+
+def _turn(db: Database, settings: Settings, known: dict[str, Configured], now: datetime, limit: int,
+          names: list[str]) -> tuple[int, int]:
+    """Take due entries in one transaction; `names` are filled in before anything can go wrong with one of them."""
+    with db.write() as conn:
+        rows = records.due(conn, now, limit)
+        names += [row["name"] for row in rows]
+        taken, lines = _decided(conn, known, rows, now)
+        lines += take(conn, settings, taken, now)
+    tell(lines)
+    return len(rows), sum(each.run_id is not None for each in taken)
+
+
+def _alone(db: Database, settings: Settings, known: dict[str, Configured], now: datetime, name: str) -> int:
+    """Take one entry by itself; a mistake of its own is recorded as its failure."""
+    try:
+        with db.write() as conn:
+            rows = _due_still(conn, name, now)
+            taken, lines = _decided(conn, known, rows, now)
+            lines += take(conn, settings, taken, now)
+        tell(lines)
+        return sum(each.run_id is not None for each in taken)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        reason = message_of(error)
+    with db.write() as conn:
+        lines = [line for row in _due_still(conn, name, now) for line in fail(conn, row, settings, now, reason)]
+    tell(lines)
+    return 0
+
+
+def _due_still(conn: Connection, name: str, now: datetime) -> list[Row]:
+    found = records.lock(conn, name, wait=False).values()
+    return [row for row in found if row["due_at"] is not None and row["due_at"] <= now and row["enabled"]]
+
+
+def _decided(conn: Connection, known: dict[str, Configured], rows: list[Row], now: datetime) -> tuple[list[Taken], list[Told]]:
+    """Ask the planner about each row; edits come first, so that no turn follows rules that are gone."""
+    taken: list[Taken] = []
+    lines: list[Told] = []
+    for row in rows:
+        one = of_row(known, row)
+        standing, moved = edited(conn, one, row, now)
+        lines += moved
+        turn = planner.turn(one.entry, standing, now)
+        taken.append(Taken(one, turn))
+    return taken, lines
+
+
+def fail(conn: Connection, row: Row, settings: Settings, now: datetime, reason: str) -> list[Told]:
+    """Record a turn that could not be taken as a failed try, to be repeated soon (rule S4)."""
+    plan = dict(row["plan"])
+    occurrence = datetime.fromisoformat(plan["occurrence"]) if plan.get("occurrence") else row["due_at"]
+    stat_date = plan.get("due_date") or occurrence.date().isoformat()
+    number = records.next_try(conn, row["name"], occurrence)
+    outcome = Outcome(Kind.FAILED, reason)
+    records.record(conn, [{
+        "entry": row["name"], "occurrence": occurrence, "try_no": number, "source": plan.get("source") or "schedule",
+        "stat_date": datetime.fromisoformat(stat_date).date(), "outcome": outcome.kind.value, "reason": reason,
+        "until": None, "by_run": None, "ended_at": now, "recorded_at": now}])
+    again = now + timedelta(seconds=settings.schedule_retry_sec)
+    plan |= {"due_for": DueFor.AGAIN.value, "try_no": number + 1, "failures": (plan.get("failures") or 0) + 1,
+             "occurrence": occurrence.isoformat(), "due_date": stat_date}
+    status = row["status"] if row["run_id"] is not None else Status.FAILED.value
+    records.write(conn, [{**row, "due_at": again, "plan": plan, "status": status, "updated_at": now, "last_outcome": {
+        "outcome": outcome.kind.value, "ok": False, "skipped": False, "reason": reason, "until": None, "by": None}}])
+    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again)
+
+
+def _move_holds(db: Database, known: dict[str, Configured], now: datetime) -> int:
+    """Give jobs whose quiet window is over their next one (rule S6)."""
+    with db.read() as conn:
+        past = launching.held_past(conn, HOLDS_AT_ONCE)
+    moved = 0
+    for name, job_ids in past.items():
+        one = known.get(name)
+        hold = None if one is None else hold_of(one.entry, now)
+        with db.write() as conn:
+            moved += launching.move_hold(conn, job_ids, hold)
+    return moved
