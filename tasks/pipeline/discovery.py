@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tasks.pipeline.adapters import find
 from tasks.pipeline.adapters.base import Keeping
@@ -135,7 +135,8 @@ def _look(url: str, ground: Ground, search: Search, visitor: Visitor) -> list[di
         return []
     links = links_of(page, visitor.scope)
     if url in search.starts:
-        return _take(links, ground, search)
+        # what stands on a target's own list is an article, however few there are
+        return _take(links, article_links(links) if url == ground.home else titled(links), ground, search)
     articles = article_links(links)
     stored = ground.stored(sorted(articles)) if articles else set()
     if len(articles) < LEAST_ARTICLES or 2 * len(stored) >= len(articles):
@@ -143,9 +144,8 @@ def _look(url: str, ground: Ground, search: Search, visitor: Visitor) -> list[di
     return [{"url": url, "title": search.links.get(url) or _title(page), "links": len(articles)}]
 
 
-def _take(links: Sequence[Link], ground: Ground, search: Search) -> list[dict[str, Any]]:
+def _take(links: Sequence[Link], articles: Collection[str], ground: Ground, search: Search) -> list[dict[str, Any]]:
     """Keep the links that may lead to lists for later; returns the known candidates among them: they are seen again."""
-    articles = article_links(links)
     names = {link.url: link.text for link in links if link.url not in articles and may_be_list(link)
              and link.url not in ground.own and link.url not in search.starts}
     stored = ground.stored(sorted(names)) if names else set()
@@ -176,15 +176,25 @@ def links_of(page: FetchedPage, scope: Scope) -> list[Link]:
 
 
 def article_links(links: Sequence[Link]) -> set[str]:
-    """Return the links that look like articles: the largest group of those that are spelled alike and have long texts."""
+    """Return the links that look like articles: the largest group of those with long texts that are spelled alike."""
     groups: dict[str, set[str]] = {}
-    for link in links:
-        folder, _, name = urlsplit(link.url).path.rpartition("/")
-        is_numbered = bool(_DIGITS.search(link.url.partition("://")[2].partition("/")[2])) or name.count("-") > 1
-        if is_numbered and len("".join(link.text.split())) >= TITLE_CHARS and not _FILES.search(name):
-            groups.setdefault(f"{_DIGITS.sub('#', folder)}/{name.rpartition('.')[2] if '.' in name else ''}", set()).add(link.url)
+    for url in titled(links):
+        folder, _, name = urlsplit(url).path.rpartition("/")
+        ending = name.rpartition(".")[2] if "." in name else ""
+        groups.setdefault(f"{_DIGITS.sub('#', folder)}/{ending}", set()).add(url)
     largest = max(groups.values(), key=len, default=set[str]())
     return largest if len(largest) >= LEAST_ARTICLES else set()
+
+
+def titled(links: Sequence[Link]) -> set[str]:
+    """Return the links that may be articles: numbered, or named by several words, and with a text as long as a title."""
+    return {link.url for link in links
+            if len("".join(link.text.split())) >= TITLE_CHARS and _is_numbered(urlsplit(link.url)) and not _FILES.search(
+                urlsplit(link.url).path)}
+
+
+def _is_numbered(parts: SplitResult) -> bool:
+    return bool(_DIGITS.search(f"{parts.path}?{parts.query}")) or parts.path.rpartition("/")[2].count("-") > 1
 
 
 def may_be_list(link: Link) -> bool:
