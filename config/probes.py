@@ -22,7 +22,8 @@ NAMES = frozenset(
     {
         "claiming", "locked", "claimed", "published", "handed", "started", "waiting", "before_guard", "after_guard",
         "responded", "committing", "committed", "settling", "settled", "acknowledged", "reaped", "retry_received",
-        "page_done", "body_started", "body_ended", "in_transaction", "told", "consumer_closed",
+        "page_done", "body_started", "body_ended", "in_transaction", "told", "consumer_closed", "turn_taken",
+        "turn_written", "turn_committed", "run_ending", "run_ended",
     }
 )
 

@@ -37,6 +37,8 @@ _AGAIN = frozenset({
     "40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25P03", "25P04", "53300", "25006", "53100"})
 #: why a database that answers can store nothing (rule D5): by SQLSTATE, and by SQLite's words
 _STORES_NOTHING = {"25006": "database_read_only", "53100": "database_full"}
+#: what SQLite reports like a file that is busy, though the statement itself is wrong
+_WRONG_SQLITE = ("no such ", "syntax error", "has no column", "ambiguous column", "misuse of aggregate")
 _STORES_NOTHING_SQLITE = {"disk is full": "database_full", "readonly database": "database_read_only"}
 
 
@@ -163,6 +165,8 @@ def is_transient(error: BaseException) -> bool:
     """Tell whether `error` says that the database was away, busy or asked to try again (never that the data is wrong)."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, SQLAlchemyError) and "QueuePool limit" in str(error)
+    if isinstance(error.orig, sqlite3.Error) and any(text in str(error.orig) for text in _WRONG_SQLITE):
+        return False
     if error.connection_invalidated or isinstance(error, OperationalError | InterfaceError):
         return True
     return getattr(error.orig, "sqlstate", None) in _AGAIN

@@ -12,6 +12,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from config.logs import log_event
+from config.probes import probe
 from config.settings import Settings
 from models.agenda import records
 from models.db import Database, is_transient
@@ -42,7 +43,9 @@ def _close(db: Database, settings: Settings, known: Mapping[str, Configured], ru
         return _closed(db, settings, known, run_id, name, now)
     except Exception as error:
         if is_transient(error):
-            raise
+            with db.read() as conn:  # raises if the database is away; else the next tick asks again
+                records.is_over(conn, run_id)
+            return False
         reason = message_of(error)
         log_event(log, "schedule.judge_failed", entry=name, run=run_id, error=reason, exc_info=error)
     # what judges it is broken: that is the run's failure, not the schedule's
@@ -68,7 +71,9 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         records.write(conn, [row_of(one.entry, row["rules"], ending.standing, now) | {"enabled": row["enabled"]}])
         if outcome is None:
             work_of(one.scope).ended(conn, run, ending.outcome)
+        probe("run_ending")
         lines = _lines(name, ending.outcome, info, run_id, ending.standing.due_at)
+    probe("run_ended")
     tell(lines)
     return True
 

@@ -38,7 +38,6 @@ class RowScheduler(Scheduler):
     def setup_schedule(self) -> None:
         """Refuse a schema that this release cannot work with (rule D3); a database that is away is waited for."""
         settings = get_settings()
-        clock.set_offset(settings.clock_offset_sec)
         try:
             self._check()
         except RatelaneError as error:

@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from config.logs import log_event
+from config.probes import probe
 from config.settings import Settings
 from models.agenda import launching, records
 from models.db import Database, is_transient
@@ -27,6 +28,7 @@ from models.queries.schedule import config_mark, next_due
 from tasks.schedule import planner
 from tasks.schedule.closing import close_over
 from tasks.schedule.entries import Configured, configured
+from tasks.schedule.owed import GRACE
 from tasks.schedule.rows import Row
 from tasks.schedule.syncing import edited, of_row, synchronise
 from tasks.schedule.terms import DueFor, Kind, Outcome, Status
@@ -77,11 +79,10 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
     known = (entries or Entries()).read(db, settings, now)
     ended = close_over(db, settings, known, now)
     started = 0
-    while True:
-        found, begun = _some(db, settings, known, now)
+    more = True
+    while more:
+        more, begun = _some(db, settings, known, now)
         started += begun
-        if found < AT_ONCE:
-            break
     if started:
         # what needed no job is over already
         ended += close_over(db, settings, known, now)
@@ -91,39 +92,42 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
     return Ticked(started, ended, None if due is None else (due - now) / timedelta(seconds=1))
 
 
-def _some(db: Database, settings: Settings, known: dict[str, Configured], now: datetime) -> tuple[int, int]:
-    """Take up to a hundred due entries; returns how many were found and how many runs began."""
+def _some(db: Database, settings: Settings, known: dict[str, Configured], now: datetime) -> tuple[bool, int]:
+    """Take up to a hundred due entries; returns whether there may be more, and how many runs began."""
     with db.read() as conn:
         if not records.any_due(conn, now):
-            return 0, 0
+            return False, 0
     names: list[str] = []
     try:
-        return _turn(db, settings, known, now, AT_ONCE, names)
+        begun = _turn(db, settings, known, now, AT_ONCE, names)
+        return len(names) == AT_ONCE, begun
     except Exception as error:
-        if is_transient(error):
-            raise
         log_event(log, "schedule.turn_failed", level=logging.WARNING,
                   error=message_of(error), entries=len(names))
-    begun = 0
-    for name in names:
-        begun += _alone(db, settings, known, now, name)
-    return len(names), begun
+    # one by one, so that the mistake of one is its own; what is left due is the next tick's
+    return False, sum(_alone(db, settings, known, now, name) for name in names)
 
 
 def _turn(db: Database, settings: Settings, known: dict[str, Configured], now: datetime, limit: int,
-          names: list[str]) -> tuple[int, int]:
+          names: list[str]) -> int:
     """Take due entries in one transaction; `names` are filled in before anything can go wrong with one of them."""
     with db.write() as conn:
         rows = records.due(conn, now, limit)
         names += [row["name"] for row in rows]
+        probe("turn_taken")
         taken, lines = _decided(conn, known, rows, now)
         lines += take(conn, settings, taken, now)
+        probe("turn_written")
+    probe("turn_committed")
     tell(lines)
-    return len(rows), sum(each.run_id is not None for each in taken)
+    return sum(each.run_id is not None for each in taken)
 
 
 def _alone(db: Database, settings: Settings, known: dict[str, Configured], now: datetime, name: str) -> int:
-    """Take one entry by itself; a mistake of its own is recorded as its failure."""
+    """Take one entry by itself; a mistake of its own is recorded as its failure.
+
+    What the database may be asked again (a lock that lasted too long) is asked again by the next ticks, for a minute.
+    """
     try:
         with db.write() as conn:
             rows = _due_still(conn, name, now)
@@ -132,11 +136,19 @@ def _alone(db: Database, settings: Settings, known: dict[str, Configured], now: 
         tell(lines)
         return sum(each.run_id is not None for each in taken)
     except Exception as error:
+        reason, grace = message_of(error), GRACE if is_transient(error) else timedelta()
+    try:
+        # raises if the database is away
+        with db.write() as conn:
+            rows = [row for row in _due_still(conn, name, now) if now >= row["due_at"] + grace]
+            taken, lines = _decided(conn, known, rows, now)
+            lines += take(conn, settings, taken, now, Outcome(Kind.FAILED, reason))
+    except Exception as error:
         if is_transient(error):
             raise
-        reason = message_of(error)
-    with db.write() as conn:
-        lines = [line for row in _due_still(conn, name, now) for line in fail(conn, row, settings, now, reason)]
+        # not even the planner can say what is due: the row alone remembers it
+        with db.write() as conn:
+            lines = [line for row in _due_still(conn, name, now) for line in fail(conn, row, settings, now, reason)]
     tell(lines)
     return 0
 

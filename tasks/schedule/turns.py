@@ -75,10 +75,12 @@ def told(entry: str, outcome: Outcome, *, run: int | None, stat_date: object, du
                          "reason": outcome.reason or None, "until": outcome.until})]
 
 
-def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: datetime) -> list[Told]:
+def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: datetime,
+         failed: Outcome | None = None) -> list[Told]:
     """Write the turns of locked entries; returns what to log once they are committed.
 
-    What a kind of work raises fails its run; what the database raises fails the transaction.
+    What a kind of work raises fails its run; what the database raises fails the transaction. With `failed` runs end so
+    at once and nobody is asked.
     """
     _start(conn, those, now)
     records.record(conn, [recorded_row(each.entry.name, one, now, each.run_id)
@@ -89,7 +91,7 @@ def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: date
     for each in those:
         if each.run_id is None:
             continue
-        answer = _planned(conn, settings, each, now)
+        answer = failed or _planned(conn, settings, each, now)
         if isinstance(answer, FanOut):
             launches.append(_launch(each, each.run_id, answer, settings, now))
         else:
