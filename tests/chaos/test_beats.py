@@ -115,7 +115,7 @@ def test_a_beat_that_is_frozen_in_its_turn_holds_up_the_others_for_fifteen_secon
         first = stage.beat("first")
         first.probes.order("turn_written", "freeze")
         first.start()
-        first.probes.wait_taken("turn_written", 60)
+        first.probes.wait_taken("turn_written", timeout=60)
         watch = clock.Stopwatch()
         first.wait_frozen()
         stage.beat("second").start()
