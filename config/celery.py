@@ -22,7 +22,9 @@ from config.settings import get_settings
 #: ordinary messages: foreign producers' crawl messages and maintenance; the only queue that a broker holds messages in
 INBOX = "inbox"
 
-TASK_MODULES = ("tasks.crawl", "tasks.export.task", "tasks.checking", "tasks.signals")
+TASK_MODULES = (
+    "tasks.crawl", "tasks.export.task", "tasks.checking", "tasks.jobs.seed", "tasks.jobs.cleanup", "tasks.jobs.discovery",
+    "tasks.jobs.vitals", "tasks.signals")
 
 
 def asked_pool(argv: Sequence[str]) -> str | None:

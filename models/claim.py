@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NamedTuple
 
 from models.outcome import Tally
@@ -110,3 +111,10 @@ class Commit:
     robots: tuple[dict[str, Any], ...] = ()
     crawl_delay_sec: float | None = None
     usual_latency_sec: float | None = None
+    #: the stat date that the crawl takes the snapshot of, and what a page of it lists: (URL, mark) (rule S7)
+    stat_date: date | None = None
+    listed: tuple[tuple[str, str], ...] = ()
+    #: pages of this site that look like lists, and how sites answered (see `statements.snapshots`)
+    site_code: str | None = None
+    candidates: tuple[dict[str, Any], ...] = ()
+    vitals: tuple[dict[str, Any], ...] = ()

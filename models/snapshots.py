@@ -30,7 +30,10 @@ snapshot_items = Table(
     Column("stat_date", Date, primary_key=True),
     Column("target_code", String(200), primary_key=True),
     Column("url", Text, primary_key=True),
+    # the hash of its article's text, empty without one
     Column("hash", String(64), nullable=False, server_default=""),
+    # a hash of what its list said of it (title, dates): another one than last time means that it has changed
+    Column("mark", String(32), nullable=False, server_default=""),
     Column("src", String(10), nullable=False),
     Column("ok", Boolean, nullable=False, server_default=true()),
     Column("seen_at", UtcDateTime, nullable=False),

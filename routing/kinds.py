@@ -5,10 +5,13 @@ A kind is a word of the specification; its task is named by string, because task
 
 from __future__ import annotations
 
-_TASKS: dict[str, str] = {"crawl": "ratelane.crawl", "export": "ratelane.export", "check": "ratelane.check"}
+_TASKS: dict[str, str] = {
+    "crawl": "ratelane.crawl", "export": "ratelane.export", "check": "ratelane.check", "discovery": "ratelane.discovery",
+    "vitals": "ratelane.vitals", "snapshot_seed": "ratelane.snapshot_seed",
+    "candidate_cleanup": "ratelane.candidate_cleanup"}
 
 #: kinds whose jobs send no request to a site: the lane that they run in, which has no interval (spec, section 1)
-INTERNAL_LANES: dict[str, str] = {"export": "_export"}
+INTERNAL_LANES: dict[str, str] = {"export": "_export", "snapshot_seed": "_seed", "candidate_cleanup": "_cleanup"}
 
 
 def register(kind: str, task: str) -> None:

@@ -28,23 +28,13 @@ from routing.lanes.guard import Guard
 from tasks.base import LaneTask
 from tasks.crawl import access_of, fetcher_of, spec_of
 from tasks.gate import CrawlGate
-from tasks.journal import CrawlJournal
+from tasks.onlooker import Onlooker
 from tasks.pipeline.adapters import find
 from tasks.pipeline.look import estimate, look
 from tasks.pipeline.target import StartPoint
 
 log = get_logger("ratelane.check")
 LOOK_EVERY_SEC = 0.2
-
-
-class _Journal(CrawlJournal):
-    """Keeps the requests and robots.txt; whatever else a crawl notes of what it meets is left out."""
-
-    def mark_forbidden(self, url: str) -> None:
-        """Note nothing."""
-
-    def list_answered(self, url: str) -> None:
-        """Note nothing."""
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.check")
@@ -68,7 +58,7 @@ def checked(attempt: Attempt, settings: Settings, db: Database, target_code: str
     if facts is None:
         raise PermanentJobError(f"target {target_code} is gone")
     gate = CrawlGate(attempt, attempt.guard, settings, facts.interval_sec)
-    journal = _Journal(db, attempt, gate, facts, StartPoint())
+    journal = Onlooker(db, attempt, gate, facts, StartPoint())
     access = access_of(facts, settings)
     spec = spec_of(facts, access, settings)
     try:

@@ -19,6 +19,7 @@ from tasks.base import LaneTask
 from tasks.export.task import after_crawl
 from tasks.gate import CrawlGate
 from tasks.journal import CrawlJournal
+from tasks.known import stat_date_of
 from tasks.pipeline.access import Access, NoAccess, open_access
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
@@ -48,7 +49,7 @@ def crawl_target(self: LaneTask, target_code: str) -> dict[str, Any]:
     except HostCooldown as objection:
         is_last = _is_last(attempt, objection)
         journal.leaves("failed" if is_last else "pending", f"cooldown: {objection.evidence.line()}")
-        _note(journal, objection)
+        note_block(journal, objection)
         raise self.retry(exc=objection) from objection
     except StaleClaim:
         raise
@@ -73,7 +74,7 @@ def _is_last(attempt: Attempt, error: BaseException) -> bool:
     return judge(Ended(error=error), tally, limits_of(attempt.ledger.settings)).state is State.FAILED
 
 
-def _note(journal: CrawlJournal, objection: HostCooldown) -> None:
+def note_block(journal: CrawlJournal, objection: HostCooldown) -> None:
     """Write down what was seen of a block; an attempt that is over may write nothing, but its block was real (J7).
 
     The retry that follows goes through the same settle as any other, which then lengthens the group's pause alone.
@@ -96,14 +97,17 @@ def start_point(attempt: Attempt, facts: TargetFacts) -> StartPoint:
     """
     started = attempt.started
     kept = started.checkpoint or {}
-    refetch = (started.options or {}).get("refetch") is True
-    if kept.get("options_hash") == facts.options_hash:
+    options = started.options or {}
+    refetch = options.get("refetch") is True
+    # a snapshot lists what stands on every page, and all of them on its own day
+    force = started.force or stat_date_of(options) is not None
+    if kept.get("options_hash") == facts.options_hash and kept.get("snapshot") == options.get("snapshot"):
         state, counts = kept.get("state") or {}, kept.get("counts") or {}
         if "parked_after" in kept:
-            return StartPoint(kept["parked_after"], state, started.force, kept.get("place"), counts, refetch)
+            return StartPoint(kept["parked_after"], state, force, kept.get("place"), counts, refetch)
         if facts.track_checkpoint:
-            return StartPoint(started.last_completed_page, state, started.force, None, counts, refetch)
-    return StartPoint(after_page=started.resume_from_page, force=started.force, refetch=refetch)
+            return StartPoint(started.last_completed_page, state, force, None, counts, refetch)
+    return StartPoint(after_page=started.resume_from_page, force=force, refetch=refetch)
 
 
 def _was_blocked(db: Database, attempt: Attempt) -> bool:

@@ -55,6 +55,8 @@ class CrawlJournal(Known):
         self._parked: dict[str, Any] | None = attempt.started.checkpoint if start.place is not None else None
         self._state: dict[str, Any] = dict(start.state)
         self._after = start.after_page
+        #: what the page that was just walked lists, until a commit has said so
+        self._listed: dict[str, str] = {}
         #: list pages that have answered anew, until a commit has said so
         self._answered: tuple[str, ...] = ()
 
@@ -74,6 +76,11 @@ class CrawlJournal(Known):
     def unchanged(self, url: str, progress: Progress) -> None:
         """Commit that a known article was asked for again and is as it was."""
         self._commit(progress, unchanged=(url,))
+
+    def listed(self, marks: Mapping[str, str]) -> None:
+        """Take what a page lists; only a crawl that takes a snapshot keeps it."""
+        if self._stat_date is not None:
+            self._listed |= marks
 
     def list_answered(self, url: str) -> None:
         """Note that what is kept for asking this list page again is void; the next commit says so."""
@@ -124,14 +131,20 @@ class CrawlJournal(Known):
         self._parked, self._state, self._after = None, state, page
         self.progress = progress
         if self._facts.track_checkpoint:
-            self._commit(progress, last_completed_page=page, checkpoint=self._checkpoint())
+            self._commit(progress, last_completed_page=page, checkpoint=self._checkpoint(), **self._page())
         else:
-            self._commit(progress, checkpoint={})
+            self._commit(progress, checkpoint={}, **self._page())
+
+    def _page(self) -> dict[str, Any]:
+        """Take out what a page lists, for the commit that carries it."""
+        listed, self._listed = tuple(sorted(self._listed.items())), {}
+        return {"stat_date": self._stat_date, "listed": listed} if listed else {}
 
     def _checkpoint(self, **more: Any) -> dict[str, Any]:
         totals = self.totals()
         counts = {name: totals[name] for name in (*_COUNTED_AGAIN, *_STORED)}
-        return {"state": self._state, "options_hash": self._facts.options_hash, "counts": counts, **more}
+        day = None if self._stat_date is None else self._stat_date.isoformat()
+        return {"state": self._state, "options_hash": self._facts.options_hash, "counts": counts, "snapshot": day, **more}
 
     def begins(self, progress: Progress) -> None:
         """Take the progress that the walk will report; nothing is written yet."""
@@ -178,7 +191,7 @@ class CrawlJournal(Known):
         if validators is not None and not (moves_frontier and self._is_same_target()):
             validators = None
         self._commit(self.progress, outcome=outcome, frontier=self._generation if moves_frontier else None,
-                     validators=validators)
+                     validators=validators, **self._page())
 
     def _is_same_target(self) -> bool:
         now = self._ask(lambda conn: crawling.target_facts(conn, self._facts.target_code))
@@ -249,7 +262,7 @@ class CrawlJournal(Known):
             progress=self.totals(), current_page=self.progress.current_page or None, requests=rows,
             response_age_sec=None if responded is None else now - responded[0], aged_at=now,
             response_interval_sec=None if responded is None else responded[1],
-            target_code=self._facts.target_code, crawl_delay_sec=delay, answered_lists=self._answered, **what)
+            target_code=self._facts.target_code or None, crawl_delay_sec=delay, answered_lists=self._answered, **what)
 
 
 def _totals_before(progress: dict[str, Any] | None, counts: Mapping[str, int]) -> tuple[dict[str, int], int]:

@@ -5,14 +5,16 @@ The reading side of `tasks.journal`. Nothing here is a write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from config.errors import PermanentJobError
 from models.attempt import Attempt
 from models.db import Database, patiently
-from models.queries import crawling
+from models.queries import crawling, snapshots
 from models.queries.crawling import TargetFacts
 from tasks.pipeline.ports import FailedItem, RobotsCopy, Validators
 
@@ -25,6 +27,18 @@ _MOST_AGAIN = 20
 WHOLE_EVERY_DAYS = 7.0
 
 
+def stat_date_of(options: Mapping[str, Any] | None) -> date | None:
+    """Return the stat date that a crawl with these options takes the snapshot of, None of any other crawl (rule S7).
+
+    Raises PermanentJobError if it is none.
+    """
+    given = (options or {}).get("snapshot")
+    try:
+        return None if given is None else date.fromisoformat(given)
+    except (TypeError, ValueError):
+        raise PermanentJobError(f"option snapshot: {given!r} is no date") from None
+
+
 class Known:
     """Reads for one attempt of one target."""
 
@@ -33,6 +47,7 @@ class Known:
         self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
         self._given_up = {row.url: row for row in self._ask(lambda conn: crawling.given_up(conn, facts.target_code))}
         self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
+        self._stat_date = stat_date_of(attempt.started.options)
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
         """Read, as often as it takes: a database that is away for a while must not fail a crawl (rule J18)."""
@@ -73,6 +88,14 @@ class Known:
         """Return those of the URLs whose article was read, by another job than this, more than `days` days ago."""
         return self._ask(lambda conn: crawling.stale(
             conn, self._facts.target_code, urls, days, self._attempt.claim.job_id))
+
+    def changed(self, marks: Mapping[str, str]) -> set[str]:
+        """Return those of the URLs of which the last snapshot holds another mark; none of a crawl that takes none."""
+        day, target = self._stat_date, self._facts.target_code
+        if day is None or not marks:
+            return set()
+        before = self._ask(lambda conn: snapshots.marks(conn, target, list(marks), day))
+        return {url for url, mark in before.items() if mark != marks[url]}
 
     def article_validators(self, url: str) -> Validators:
         """Return what the page of a stored article gave for asking again."""

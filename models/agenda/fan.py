@@ -27,7 +27,8 @@ class FanOut:
 
     `key` is the dedupe key, with ``{target}`` and ``{site}`` filled in: a job of that key that is queued or running
     answers for the run instead of a new one. `priority` None is the entry's, `force` None the run's. `options` are those
-    of every job; `holds` false lets the jobs run inside the entry's quiet window.
+    of every job; one that is still queued `expires_sec` from now is cancelled; `holds` false lets the jobs run
+    inside the entry's quiet window.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class FanOut:
     options: Mapping[str, Any] | None = None
     max_attempts: int | None = None
     deadline_sec: float | None = None
+    expires_sec: float | None = None
     holds: bool = True
 
 

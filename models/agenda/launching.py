@@ -95,6 +95,7 @@ def _rows(conn: Connection, launch: Launch) -> list[dict[str, Any]]:
             "force": launch.force if fan.force is None else fan.force,
             "options": None if fan.options is None else dict(fan.options),
             "max_attempts": fan.max_attempts or launch.max_attempts, "deadline_sec": fan.deadline_sec,
+            "expires_sec": fan.expires_sec,
             "hold_from": hold and hold.from_sec, "hold_until": hold and hold.until_sec}
     return list(found.values())
 

@@ -71,10 +71,10 @@ def next_try(conn: Connection, entry: str, occurrence: datetime) -> int:
 
 
 def end(conn: Connection, run_id: int, now: datetime, *, outcome: str, reason: str, until: datetime | None,
-        progress: Mapping[str, Any] | None) -> bool:
+        progress: Mapping[str, Any] | None, by: int | None = None) -> bool:
     """Store how an open run ended; false if it has its end already."""
     values = {"b_run": run_id, "b_outcome": outcome, "b_reason": reason, "b_until": until, "b_progress": progress,
-              "b_ended": now}
+              "b_ended": now, "b_by": by}
     return bool(conn.execute(schedules.END_RUN, values).rowcount)
 
 

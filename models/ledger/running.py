@@ -13,7 +13,7 @@ from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
 from models.ledger.books import Books
 from models.outcome import storable, tally_of
-from models.statements import pauses, queueing, running, stored
+from models.statements import pauses, queueing, running, snapshots, stored
 
 
 class Running(Books):
@@ -98,6 +98,12 @@ class Running(Books):
             stored.upsert_failed_item(conn, clean(item))
         for url in what.unchanged:
             conn.execute(stored.UNCHANGED, {"b_target": what.target_code, "b_url": url})
+        if what.stat_date is not None and what.target_code is not None and what.listed:
+            snapshots.listed(conn, what.stat_date, what.target_code, what.listed, **self.at())
+        if what.site_code is not None and what.candidates:
+            snapshots.seen_candidates(conn, what.site_code, [clean(row) for row in what.candidates], **self.at())
+        if what.vitals:
+            snapshots.keep_vitals(conn, [clean(row) for row in what.vitals], **self.at())
 
     def _note_target(self, conn: Connection, job_id: str, what: Commit) -> None:
         if what.target_code is None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from config.logs import log_event
 from models.ledger.books import Books, log
-from models.statements import queueing, upkeep
+from models.statements import queueing, snapshots, upkeep
 
 EXPIRE_AT_ONCE = 200
 JOBS_AT_ONCE, ROWS_AT_ONCE = 500, 2_000
@@ -20,7 +20,7 @@ DAY_SEC = 86_400.0
 #: robots.txt is used for a day, a worker that is away for one is still listed, and a notice must outlive what it tells of
 _ROBOTS_DAYS, _WORKER_DAYS, _NOTICE_DAYS = 2, 1, 2
 PRUNED = ("jobs", "attempts", "requests", "cooldowns", "interval_history", "operations", "notices", "robots_copies",
-          "workers", "lane_wake")
+          "workers", "lane_wake", "snapshots", "snapshot_items", "vitals")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class Upkeep(Books):
         yield self._prune_by_time("notices", max(history, _NOTICE_DAYS))
         yield self._prune_by_time("robots_copies", max(log_days, _ROBOTS_DAYS))
         yield self._prune_by_time("workers", max(history, _WORKER_DAYS))
+        yield self._prune_by_time("vitals", history)
         yield self._prune_wakes()
+        yield self._prune_snapshots(self.settings.snapshot_days)
 
     def _before(self, days: float) -> datetime:
         with self.db.read() as conn:
@@ -119,6 +121,20 @@ class Upkeep(Books):
         with self.db.write() as conn:
             gone = conn.execute(upkeep.delete_old(name), {"b_before": before}).rowcount
         if gone:
+            yield {name: gone}
+
+    def _prune_snapshots(self, days: float) -> Iterator[dict[str, int]]:
+        before = self._before(days).date()
+        while True:
+            with self.db.read() as conn:
+                day = snapshots.oldest_day(conn, before)
+                if day is None:
+                    return
+                last, _ = snapshots.key_after(conn, day, ("", ""), ROWS_AT_ONCE)
+            name, statement = ("snapshots", snapshots.drop_day(day)) if last is None else (
+                "snapshot_items", snapshots.drop_items(day, last))
+            with self.db.write() as conn:
+                gone = conn.execute(statement).rowcount
             yield {name: gone}
 
     def _prune_wakes(self) -> Iterator[dict[str, int]]:

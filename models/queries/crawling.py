@@ -52,6 +52,38 @@ def target_facts(conn: Connection, target_code: str) -> TargetFacts | None:
         frontier_gen=row.frontier_gen, lone_403_weak=bool(row.lone_403_weak), group_urls=tuple(urls))
 
 
+def site_facts(conn: Connection, site_code: str) -> TargetFacts | None:
+    """Return what a job for a whole site needs to know, as facts of a target without a code; None if the site is gone.
+
+    Its interval is the largest of the site's targets (rule R8).
+    """
+    row = conn.execute(
+        select(sites, select(func.max(IN_FORCE)).where(targets.c.site_code == sites.c.site_code).scalar_subquery()
+               .label("in_force")).where(sites.c.site_code == site_code)).first()
+    if row is None:
+        return None
+    urls = conn.scalars(select(sites.c.base_url).where(sites.c.group_key == row.group_key)).all()
+    return TargetFacts(
+        target_code="", site_code=row.site_code, base_url=row.base_url, adapter=row.cms_adapter, options={},
+        options_hash="", site_options=row.options or {}, interval_sec=row.in_force or 0.0, track_checkpoint=True,
+        frontier_gen=0, lone_403_weak=False, group_urls=tuple(urls))
+
+
+def options_of_site(conn: Connection, site_code: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return adapter and options of every target of a site, disabled ones included, in the order of their codes."""
+    rows = conn.execute(
+        select(sites.c.cms_adapter, targets.c.options).join_from(targets, sites, sites.c.site_code == targets.c.site_code)
+        .where(targets.c.site_code == site_code).order_by(targets.c.target_code))
+    return [(row.cms_adapter, row.options or {}) for row in rows]
+
+
+def stored_of_site(conn: Connection, site_code: str, urls: Sequence[str]) -> set[str]:
+    """Return those of the URLs that are stored as articles of any target of a site."""
+    codes = select(targets.c.target_code).where(targets.c.site_code == site_code)
+    return {url for part in parts(urls) for url in conn.scalars(
+        select(articles.c.url).where(articles.c.target_code.in_(codes), articles.c.url.in_(part)))}
+
+
 def allowed_hosts(conn: Connection, group: str) -> set[str]:
     """Return the hosts that the targets of a group may fetch from beside its sites' own (rule P3)."""
     found = conn.scalars(
@@ -63,7 +95,7 @@ def allowed_hosts(conn: Connection, group: str) -> set[str]:
 def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
     """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
     found: set[str] = set()
-    for part in _parts(urls):
+    for part in parts(urls):
         for table in (articles, article_aliases):
             statement = select(table.c.url).where(table.c.target_code == target_code, table.c.url.in_(part))
             if up_to is not None:
@@ -97,7 +129,7 @@ def stale(conn: Connection, target_code: str, urls: Sequence[str], days: float, 
     table, found = articles.c, set[str]()
     looked = func.coalesce(table.checked_at, table.fetched_at, type_=UtcDateTime())
     submitted = select(jobs.c.enqueued_at).where(jobs.c.job_id == job_id).scalar_subquery()
-    for part in _parts(urls):
+    for part in parts(urls):
         found.update(conn.scalars(select(table.url).where(
             table.target_code == target_code, table.url.in_(part), ~table.external,
             table.job_id.is_distinct_from(job_id), true() if days == 0 else ~table.marked,
@@ -185,10 +217,10 @@ def robots_copy(conn: Connection, host: str) -> Any:
 
 def robots_with_delays(conn: Connection, hosts: Sequence[str]) -> list[str]:
     """Return the stored rules of those of the hosts whose robots.txt speaks of a crawl-delay."""
-    return [body for part in _parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
+    return [body for part in parts(hosts) for body in conn.scalars(select(robots_copies.c.body).where(
         robots_copies.c.host.in_(part), robots_copies.c.decision == "rules",
         func.lower(robots_copies.c.body).like("%crawl-delay%")))]
 
 
-def _parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
+def parts(urls: Sequence[str]) -> Iterable[Sequence[str]]:
     return (urls[start : start + _AT_ONCE] for start in range(0, len(urls), _AT_ONCE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
@@ -116,11 +116,24 @@ def _tries(run_id: int) -> Select[Any]:
 
 def tally_of(conn: Connection, run_id: int) -> Tally:
     """Return how far the targets of a run are, over all tries of its occurrence."""
+    return _tally(conn, _tries(run_id))
+
+
+def tally_of_day(conn: Connection, entry: str, day: date) -> Tally:
+    """Return how far the targets of an entry are for a stat date, over all its runs for that date."""
+    return _tally(conn, _runs_of_day(entry, day))
+
+
+def _runs_of_day(entry: str, day: date) -> Select[Any]:
+    return select(runs.c.run_id).where(runs.c.entry == entry, runs.c.stat_date == day)
+
+
+def _tally(conn: Connection, among: Select[Any]) -> Tally:
     what = func.coalesce(run_job.c.target_code, run_job.c.site_code, run_job.c.job_id)
     each = (
         select(what.label("what"), func.max(func.coalesce(_STANDING, _FAILED)).label("standing"))
         .select_from(run_job.outerjoin(jobs, jobs.c.job_id == run_job.c.job_id))
-        .where(run_job.c.run_id.in_(_tries(run_id))).group_by(what).subquery()
+        .where(run_job.c.run_id.in_(among)).group_by(what).subquery()
     )
     counted: dict[int, int] = dict(conn.execute(select(each.c.standing, func.count()).group_by(each.c.standing)).all())
     listed = conn.execute(select(each.c.what).where(each.c.standing == _GIVEN_UP).order_by(each.c.what).limit(LISTED))
@@ -148,6 +161,30 @@ def done_in(entry: str, occurrence: datetime, try_no: int) -> Select[Any]:
         .join(jobs, jobs.c.job_id == run_job.c.job_id)
         .where(runs.c.entry == entry, runs.c.occurrence == occurrence, runs.c.try_no < try_no,
                run_job.c.target_code.is_not(None), or_(_WHOLE, _SETTLED)))
+
+
+def sites_done_in(entry: str, occurrence: datetime, try_no: int) -> Select[Any]:
+    """Select the codes of sites that an earlier try of the occurrence did; as `done_in`, for jobs of whole sites."""
+    return (
+        select(run_job.c.site_code).join_from(run_job, runs, runs.c.run_id == run_job.c.run_id)
+        .join(jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(runs.c.entry == entry, runs.c.occurrence == occurrence, runs.c.try_no < try_no,
+               run_job.c.site_code.is_not(None), or_(_WHOLE, _SETTLED)))
+
+
+def expired_sites(conn: Connection, run_id: int) -> list[str]:
+    """Return the sites of a run whose job was not begun in time."""
+    return list(conn.scalars(
+        select(run_job.c.site_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(run_job.c.run_id == run_id, run_job.c.site_code.is_not(None), in_state("cancelled"),
+               jobs.c.error_msg == "expired").order_by(run_job.c.site_code)))
+
+
+def whole_on(entry: str, day: date) -> Select[Any]:
+    """Select the codes of targets that any run of an entry did whole for a stat date; as `done_in` is used."""
+    return (
+        select(run_job.c.target_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
+        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE))
 
 
 def config_documents(conn: Connection) -> dict[str, dict[str, Any]]:

@@ -16,16 +16,18 @@ FIELDS = {
     "job_id": "text", "run_id": "bigint", "kind": "text", "site_code": "text", "target_code": "text",
     "group_key": "text", "priority": "integer", "dedupe_key": "text", "force": "boolean", "options": "jsonb",
     "max_attempts": "integer", "deadline_sec": "double precision", "hold_from": "double precision",
-    "hold_until": "double precision",
+    "hold_until": "double precision", "expires_sec": "double precision",
 }
-_STORED = [name for name in FIELDS if not name.startswith("hold_")]
-_COLUMNS = ", ".join([*_STORED, "status", "source", "enqueued_at", "queue_at", "updated_at", "hold_from", "hold_until"])
+_STORED = [name for name in FIELDS if not name.startswith(("hold_", "expires_"))]
+_COLUMNS = ", ".join([*_STORED, "status", "source", "enqueued_at", "queue_at", "updated_at", "hold_from", "hold_until",
+                      "expires_at"])
 # in the order of the keys, so that two who store many jobs wait for each other at most; nobody waits the other way round
 _POSTGRES_ROWS = f"json_to_recordset(%s::json) AS r({', '.join(f'{name} {kind}' for name, kind in FIELDS.items())})"
 _POSTGRES_INSERT = f"""
     INSERT INTO jobs ({_COLUMNS})
     SELECT {', '.join(f'r.{name}' for name in _STORED)}, 'queued', 'schedule', n.now, n.now, n.now,
-        n.now + make_interval(secs => r.hold_from), n.now + make_interval(secs => r.hold_until)
+        n.now + make_interval(secs => r.hold_from), n.now + make_interval(secs => r.hold_until),
+        n.now + make_interval(secs => r.expires_sec)
     FROM {_POSTGRES_ROWS}, (SELECT coalesce(%s::timestamptz, clock_timestamp()) AS now) n
     ORDER BY r.dedupe_key ON CONFLICT DO NOTHING"""
 _FIELD = "json_extract(e.value, '$.{0}') AS {0}"
@@ -33,7 +35,8 @@ _SQLITE_ROWS = f"(SELECT {', '.join(_FIELD.format(name) for name in FIELDS)} FRO
 _SQLITE_INSERT = f"""
     INSERT INTO jobs ({_COLUMNS})
     SELECT {', '.join(f'r.{name}' for name in _STORED)}, 'queued', 'schedule', n.now, n.now, n.now,
-        n.now + CAST(r.hold_from * 1000000 AS INTEGER), n.now + CAST(r.hold_until * 1000000 AS INTEGER)
+        n.now + CAST(r.hold_from * 1000000 AS INTEGER), n.now + CAST(r.hold_until * 1000000 AS INTEGER),
+        n.now + CAST(r.expires_sec * 1000000 AS INTEGER)
     FROM {_SQLITE_ROWS}, (SELECT coalesce(?, rl_now()) AS now) n
     WHERE true ORDER BY r.dedupe_key ON CONFLICT DO NOTHING"""
 _COUNT = """
@@ -52,7 +55,7 @@ _UNANSWERED = """
 
 
 def insert_jobs(conn: Connection, rows: Sequence[dict[str, Any]], now: datetime | None) -> int:
-    """Store a queued job for each row (the keys of `FIELDS`; holds in seconds from now); returns how many are new.
+    """Store a queued job for each row (the keys of `FIELDS`; holds and expiry in seconds from now); returns how many are new.
 
     A row whose dedupe key is active stores nothing. Call `count_jobs` in a later statement.
     """

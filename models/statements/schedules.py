@@ -111,7 +111,8 @@ END_RUN = (
     update(runs).where(runs.c.run_id == bindparam("b_run", type_=Integer()), runs.c.outcome.is_(None))
     .values(outcome=bindparam("b_outcome", type_=String()), reason=bindparam("b_reason", type_=String()),
             until=bindparam("b_until", type_=UtcDateTime()), progress=bindparam("b_progress", type_=Json),
-            ended_at=bindparam("b_ended", type_=UtcDateTime()), recorded_at=bindparam("b_ended", type_=UtcDateTime()))
+            by_run=bindparam("b_by", type_=Integer()), ended_at=bindparam("b_ended", type_=UtcDateTime()),
+            recorded_at=bindparam("b_ended", type_=UtcDateTime()))
 )
 SET_TOTAL = update(runs).where(runs.c.run_id == bindparam("b_run", type_=Integer())).values(
     total=bindparam("b_total", type_=Integer()))

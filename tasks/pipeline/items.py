@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from tasks.pipeline.adapters.base import ArticleParts, Item
 from tasks.pipeline.extract import hash_of
+from tasks.pipeline.marks import mark_of
 from tasks.pipeline.place import article_kept, article_restored
 from tasks.pipeline.ports import Article, FailedItem, Gate, Journal, Validators
 from tasks.pipeline.reader import NOTHING, Reader, ReadItem, Unread
@@ -34,6 +35,8 @@ class Items:
         self._stored_at: dict[str, str] = {}
         #: an article whose body is another's, until the next answer tells a copy from a block page
         self._held: Article | None = None
+        #: known items that were to be read again and could not be
+        self._unread: set[str] = set()
         #: something was met that an earlier job has stored
         self.met_known = False
         #: no more items may be taken, though there are more
@@ -69,7 +72,8 @@ class Items:
         urls = [item.url for item in items]
         known, behind = self._journal.known(urls), self._journal.behind(urls)
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
-        again = self._wishes.again(known - own - self._handled)
+        old = known - own - self._handled
+        again = self._wishes.again(old) | self._changed([item for item in items if item.url in old])
         resting = set() if self._wishes.refetch else self._journal.resting(urls) - known
         asked = {item.url for item in items if self._is_read(item, known | resting)
                  or (item.url in again and item.parts is None)}
@@ -93,6 +97,15 @@ class Items:
         counting = [item.url for item in items if not item.pinned and item.url not in self._settled]
         return bool(counting) and all(url in behind for url in counting)
 
+    def _changed(self, items: Sequence[Item]) -> set[str]:
+        """Return those of the known items that their list says something new of, and that this job has not read yet."""
+        changed = self._journal.changed({item.url: mark_of(item) for item in items})
+        return self._journal.stale(list(changed), 0.0) if changed else set()
+
+    def marks(self, items: Sequence[Item]) -> dict[str, str]:
+        """Return the mark of each item of a page that was walked, empty of what has to be looked at once more."""
+        return {item.url: "" if item.url in self._unread else mark_of(item) for item in items}
+
     def _is_read(self, item: Item, known: Collection[str]) -> bool:
         """Tell whether a request is made for an item."""
         return (item.url not in known and item.parts is None and not self._wishes.marks
@@ -110,6 +123,7 @@ class Items:
         try:
             read = self._read(item, source, self._journal.article_validators(item.url))
         except Unread as unread:
+            self._unread.add(item.url)
             self._result.remark(f"item could not be read again: {item.url}: {unread.reason}")
             return
         if read.unchanged:

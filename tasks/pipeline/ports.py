@@ -243,6 +243,18 @@ class Journal(Protocol):
     def list_answered(self, url: str) -> None:
         """Note that a list page answered with a body: what is kept for asking it again is void from the next commit on."""
 
+    def changed(self, marks: Mapping[str, str]) -> set[str]:
+        """Return those of the URLs of which the list says something else (see `marks`) than it did when last asked.
+
+        None of those whose list was not kept, as only snapshots keep it (rule S7).
+        """
+
+    def listed(self, marks: Mapping[str, str]) -> None:
+        """Take what the page that was just walked lists: URL and mark, empty of what has to be looked at once more.
+
+        The page's own commit, or the last one of the crawl, carries it.
+        """
+
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article with the progress and the buffered request rows."""
 

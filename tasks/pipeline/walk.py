@@ -179,6 +179,7 @@ class _Walk:
         if opened.moved:
             self._items.walk(opened.moved, opened.moved_from)
         is_behind = self._items.walk(listing.items, opened.source)
+        self._journal.listed(self._items.marks((*opened.moved, *listing.items)))
         self._lists.before = url
         if self._items.is_bound:
             self._result.remark("max_items reached: the older items are not taken")

@@ -157,7 +157,7 @@ def _at_once(conn: Connection, settings: Settings, each: Taken, run_id: int, out
 def end_run(conn: Connection, run_id: int, outcome: Outcome, now: datetime) -> bool:
     """Store the end of an open run; false if it has one already."""
     return records.end(conn, run_id, now, outcome=outcome.kind.value, reason=outcome.reason, until=outcome.until,
-                       progress=outcome.progress)
+                       progress=outcome.progress, by=None if outcome.by is None else int(outcome.by))
 
 
 def _launch(each: Taken, run_id: int, fan: FanOut, settings: Settings, now: datetime) -> Launch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -101,6 +101,9 @@ class MemoryJournal(Journal):
     #: known articles that were found unchanged; what list pages gave for asking again
     rechecked: list[str] = field(default_factory=list)
     lists: dict[str, Validators] = field(default_factory=dict)
+    #: what the pages that were walked list, and the marks that an earlier snapshot holds
+    shown: dict[str, str] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
     #: items that are given up, and those of them that are to be tried once more
     given_up: set[str] = field(default_factory=set)
     due: list[FailedItem] = field(default_factory=list)
@@ -137,6 +140,12 @@ class MemoryJournal(Journal):
     def store(self, article: Article, progress: Progress) -> None:
         assert article.url not in self.articles, f"stored twice: {article.url}"
         self.articles[article.url], self.last = article, deepcopy(progress)
+
+    def changed(self, marks: Mapping[str, str]) -> set[str]:
+        return {url for url, mark in marks.items() if self.marks.get(url, mark) != mark}
+
+    def listed(self, marks: Mapping[str, str]) -> None:
+        self.shown |= marks
 
     def article_validators(self, url: str) -> Validators:
         return self.articles[url].validators

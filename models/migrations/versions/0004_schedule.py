@@ -115,6 +115,7 @@ def _snapshots() -> None:
         "snapshot_items",
         sa.Column("stat_date", sa.Date(), nullable=False), sa.Column("target_code", sa.String(200), nullable=False),
         sa.Column("url", sa.Text(), nullable=False), sa.Column("hash", sa.String(64), nullable=False, server_default=""),
+        sa.Column("mark", sa.String(32), nullable=False, server_default=""),
         sa.Column("src", sa.String(10), nullable=False),
         sa.Column("ok", sa.Boolean(), nullable=False, server_default=sa.true()),
         sa.Column("seen_at", MOMENT, nullable=False),
