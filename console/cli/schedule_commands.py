@@ -51,7 +51,7 @@ def list_entries(ctx: typer.Context, json: options.Json = False) -> None:
         ("entry", "status", "due", "then", "progress", "last run", "outcome", "why", "last success"),
         ([one["name"], _status(one), _when(one["due_at"]), "\n".join(map(_when, one["next_runs"][1:_SHOWN])),
           _progress(one["progress"]), _when(one["last_run_at"]), (one["last_outcome"] or {}).get("outcome"),
-          brief(one["error"] or (one["last_outcome"] or {}).get("reason") or ""), _when(one["last_success_at"])]
+          brief((one["last_outcome"] or {}).get("reason") or ""), _when(one["last_success_at"])]
          for one in found),
         empty="no entries",
     )

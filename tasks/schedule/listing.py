@@ -94,8 +94,7 @@ def _document(conn: Connection, found: tuple[Configured, Standing], now: datetim
             key: value for key, value in outcome_document(last).items() if key in ("outcome", "ok", "skipped", "reason")},
         "last_success_at": iso(standing.last_success_at, entry.zone),
         "quiet_window": None if entry.quiet is None else [f"{entry.quiet.start:%H:%M}", f"{entry.quiet.end:%H:%M}"],
-        "paused": entry.paused, "enabled": entry.enabled,
-        "run_id": None if running is None else running.run_id, "error": one.error,
+        "paused": entry.paused,
     }
 
 

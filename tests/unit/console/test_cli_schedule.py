@@ -73,7 +73,7 @@ def operations(cli: CommandLine) -> list[tuple[Any, ...]]:
 def test_every_entry_is_listed_with_its_document_in_the_zone_of_the_schedule(cli: CommandLine) -> None:
     found = cli.json("schedule")
     assert [one["name"] for one in found] == sorted([*BUILT_IN, "mine", "off", "resting"])
-    assert all(set(one) >= ENTRY for one in found)
+    assert all(set(one) == ENTRY for one in found)
     one = {each["name"]: each for each in found}
     assert datetime.fromisoformat(one["mine"]["due_at"]).utcoffset() == NOW.astimezone(BERLIN).utcoffset()
     assert one["mine"]["due_at"][11:16] == hour(6)
