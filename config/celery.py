@@ -24,7 +24,7 @@ INBOX = "inbox"
 
 TASK_MODULES = (
     "tasks.crawl", "tasks.export.task", "tasks.checking", "tasks.jobs.seed", "tasks.jobs.cleanup", "tasks.jobs.discovery",
-    "tasks.jobs.vitals", "tasks.signals")
+    "tasks.jobs.vitals", "tasks.jobs.call", "tasks.signals")
 
 
 def asked_pool(argv: Sequence[str]) -> str | None:

@@ -1,12 +1,13 @@
-"""The only writer of sites, targets and new groups.
+"""The only writer of sites, targets and new groups, and of what a file says about the schedule.
 
-What it owns: the rows of `sites` and `targets` as far as a file or an operator decides them, and the insertion of rows
-into `rate_groups`.
+What it owns: the rows of `sites` and `targets` as far as a file or an operator decides them, the insertion of rows
+into `rate_groups`, and the rows of `schedule_config`.
 
 Invariants: a load is one transaction, all or nothing. Writers of the catalogue wait for each other. Only the baseline
 of an interval is written, never what objections made of it (rule C5). When a site changes its group, its queued jobs
 go with it in the same transaction and the receiving group takes over the later pause and pace (rule R2); groups are
-locked first, in key order, then jobs, then targets. Nothing is ever deleted.
+locked first, in key order, then jobs, then targets. Nothing is ever deleted but what a file no longer says about the
+schedule.
 
 When it dies: the transaction is rolled back and nothing has happened.
 """
@@ -41,8 +42,10 @@ from models.catalogue_plan import (
 )
 from models.db import Database
 from models.operations import Operator
+from models.schedules import schedule_config
 from models.sites import sites, targets
 from models.statements import moves, postgres, sqlite
+from models.statements import schedule_config as entries
 from models.statements import sites as rows
 from models.statements.operations import log_operation
 
@@ -76,7 +79,8 @@ class Catalogue:
     def load(
         self, plan: CataloguePlan, *, dry_run: bool = False, prune: bool = False, by: Operator | None = None
     ) -> LoadReport:
-        """Make the stored sites and targets what `plan` says; with `prune`, disable the targets it does not name.
+        """Make the stored sites and targets, and what is said of the schedule, what `plan` says; with `prune`, disable the
+        targets it does not name.
 
         With `dry_run` nothing is written and the report says what would be. `by` is who prunes.
         """
@@ -167,6 +171,7 @@ class Catalogue:
         rows.change_sites(conn, found.changed_sites, now)
         rows.add_targets(conn, found.new_targets, now)
         rows.change_targets(conn, found.changed_targets, now)
+        entries.keep(conn, found.schedule.kept, found.schedule.removed, now)
         # those that lost jobs; the receiving ones are woken
         self._hot.refresh(conn, sorted(locked), self._now)
 
@@ -201,6 +206,7 @@ def _stored(conn: Connection) -> Stored:
     return Stored(
         {row["site_code"]: dict(row) for row in conn.execute(select(sites)).mappings()},
         {row["target_code"]: dict(row) for row in conn.execute(select(targets)).mappings()},
+        {row.name: row.document for row in conn.execute(select(schedule_config))},
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from config.errors import BadInput
+from models.catalogue_schedule import Documents, ScheduleDifference, compare_schedule
 
 Row = dict[str, Any]
 _MOST_PROBLEMS = 20
@@ -97,14 +98,17 @@ class CataloguePlan:
     targets: Sequence[TargetPlan]
     choose: Choose
     refuse: Refuse = refuse_nothing
+    #: documents about schedule entries by name; None leaves what is stored
+    schedule: Documents | None = None
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of sites and targets by their codes."""
+    """The rows of sites and targets by their codes, and the documents about schedule entries by name."""
 
     sites: Mapping[str, Row]
     targets: Mapping[str, Row]
+    schedule: Documents = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ class Difference:
     rehomed: list[tuple[str, str, str]] = field(default_factory=list)
     disabled: list[str] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
+    schedule: ScheduleDifference = field(default_factory=ScheduleDifference)
     changed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -141,7 +146,8 @@ def compare(
     """
     wanted = _wanted_sites(stored, plan, assigned or {})
     choices = plan.choose([_standing(row) for row in wanted.values()])
-    found = Difference(notes=[choices[code].note for code in sorted(choices) if choices[code].note])
+    found = Difference(notes=[choices[code].note for code in sorted(choices) if choices[code].note],
+                       schedule=compare_schedule(stored.schedule, plan.schedule))
     for code in sorted(wanted):
         row = {**wanted[code], "group_key": choices[code].group, "group_rule": choices[code].rule}
         found.groups[code] = row["group_key"]
@@ -150,6 +156,7 @@ def compare(
     _refuse(plan, wanted, choices, targets)
     for code in sorted(targets):
         _compare_target(found, stored.targets.get(code), targets[code])
+    found.changed.extend(found.schedule.changed)
     return found
 
 

@@ -57,6 +57,7 @@ class Notices:
         stored = 0
         with self.db.write() as conn:
             for statement in (statements.dead_letters(conn, FOUND_AT_ONCE),
+                              statements.stale_entries(conn, FOUND_AT_ONCE),
                               *statements.paused_groups(conn, PAUSED_FOR_SEC, FOUND_AT_ONCE)):
                 stored += len(conn.execute(statement, {"b_since": since, **self._at()}).all())
         if stored:
@@ -101,11 +102,15 @@ class Notices:
 def told(kind: str, key: str, at: datetime, facts: dict[str, Any]) -> dict[str, Any]:
     """Return the document that is sent: kind, key, time, a sentence for people, and the facts; no password in it."""
     facts = {name: redact_url(value) if isinstance(value, str) else value for name, value in facts.items()}
-    for name in ("paused_at", "paused_until"):
+    for name in ("paused_at", "paused_until", "last_success_at", "due_at"):
         if f"{name}_sec" in facts:
-            moment = EPOCH + timedelta(seconds=min(facts.pop(f"{name}_sec"), (FAR - EPOCH).total_seconds()))
-            facts[name] = None if moment >= FAR else iso(moment)
+            facts[name] = _moment(facts.pop(f"{name}_sec"))
     return {"kind": kind, "key": key, "at": iso(at), "text": _sentence(kind, facts), **facts}
+
+
+def _moment(seconds: float | None) -> str | None:
+    moment = FAR if seconds is None else EPOCH + timedelta(seconds=min(seconds, (FAR - EPOCH).total_seconds()))
+    return None if moment >= FAR else iso(moment)
 
 
 def _sentence(kind: str, facts: dict[str, Any]) -> str:
@@ -113,6 +118,11 @@ def _sentence(kind: str, facts: dict[str, Any]) -> str:
         whose = "all groups are" if facts["group"] == "*" else f"group {facts['group']} is"
         until = facts["paused_until"] or "somebody resumes"
         return f"{whose} paused since {facts['paused_at']} until {until} ({facts['pause_kind']}): {facts['reason']}"
+    if kind == "entry_stale":
+        since = f"since {facts['last_success_at']}" if facts["last_success_at"] else "yet"
+        why = f" ({facts['reason']})" if facts["reason"] else ""
+        due = facts["due_at"] or "never"
+        return f"entry {facts['entry']} has had no success {since}: it is {facts['status']}{why}, due {due}"
     what = f"{facts['job_kind']} job {facts['job_id']} of {facts['target_code'] or facts['group']}"
     word = "needs an operator" if kind == "needs_operator" else "failed"
     return f"{what} {word}: {facts['error']}"

@@ -45,6 +45,8 @@ entries = Table(
     Column("last_run_at", UtcDateTime),
     Column("last_success_at", UtcDateTime),
     Column("last_outcome", Json),
+    # when it is told that nothing has succeeded for too long, NULL if never (rule J15)
+    Column("stale_at", UtcDateTime),
     Column("updated_at", UtcDateTime, nullable=False),
     CheckConstraint("status IN ('pending', 'running', 'done', 'failed', 'deferred')", name="status"),
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 _TASKS: dict[str, str] = {
     "crawl": "ratelane.crawl", "export": "ratelane.export", "check": "ratelane.check", "discovery": "ratelane.discovery",
     "vitals": "ratelane.vitals", "snapshot_seed": "ratelane.snapshot_seed",
-    "candidate_cleanup": "ratelane.candidate_cleanup"}
+    "candidate_cleanup": "ratelane.candidate_cleanup", "call": "ratelane.call"}
 
 #: kinds whose jobs send no request to a site: the lane that they run in, which has no interval (spec, section 1)
-INTERNAL_LANES: dict[str, str] = {"export": "_export", "snapshot_seed": "_seed", "candidate_cleanup": "_cleanup"}
+INTERNAL_LANES: dict[str, str] = {
+    "export": "_export", "snapshot_seed": "_seed", "candidate_cleanup": "_cleanup", "call": "_tasks"}
 
 
 def register(kind: str, task: str) -> None:

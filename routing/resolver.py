@@ -32,11 +32,22 @@ class Described(Protocol):
     def rules(self) -> Sequence[Rule]:
         """Its group rules, in order."""
 
+    @property
+    def schedule(self) -> ScheduleSection:
+        """What it says about the entries of the schedule."""
+
+
+class ScheduleSection(Protocol):
+    """The section `schedule` of a file."""
+
+    def documents(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what is to be stored, by the names of entries."""
+
 
 def plan(described: Described) -> CataloguePlan:
     """Return what `Catalogue.load` is to carry out, with the groups found by the rules of the file (rule R1)."""
     return CataloguePlan(described.sites, described.targets, chooser(described.rules),
-                         partial(refusals, rules=tuple(described.rules)))
+                         partial(refusals, rules=tuple(described.rules)), described.schedule.documents())
 
 
 def chooser(rules: Sequence[Rule] = ()) -> Choose:

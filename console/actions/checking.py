@@ -39,7 +39,8 @@ def check(db: Database, settings: Settings, target_code: str) -> dict[str, Any]:
     _require_free(lane)
     rule = groups(db, target["site_code"])[0]["rule"]
     # the room of the tasks brings Celery along: only whoever checks waits for it
-    from tasks.checking import run_here
+    from tasks.checking import checked
+    from tasks.inline import run_here
 
     made = dispatch.submit(db, settings, target_code, kind="check", priority=PRIORITY, max_attempts=1,
                            dedupe_key=dispatch.default_key("check", target_code))
@@ -48,7 +49,8 @@ def check(db: Database, settings: Settings, target_code: str) -> dict[str, Any]:
     try:
         run_here(db, settings, made.job_id, made.group,
                  lambda: _status(db, made.job_id) not in ("queued", "running")
-                 or (waited.elapsed() > patience and _status(db, made.job_id) == "queued"))
+                 or (waited.elapsed() > patience and _status(db, made.job_id) == "queued"),
+                 lambda attempt: checked(attempt, settings, db, target_code), "check@command")
     finally:
         if _status(db, made.job_id) == "queued":
             Ledger(db, settings).cancel(made.job_id)

@@ -19,6 +19,7 @@ from console.cli import (
     job_commands,
     lane_commands,
     operator_commands,
+    schedule_commands,
     store_commands,
     upkeep_commands,
 )
@@ -56,7 +57,7 @@ def _global_options(
 
 
 for _module in (crawl_commands, store_commands, job_commands, explain_commands, lane_commands, operator_commands,
-                export_commands, check_commands, upkeep_commands, celery_commands):
+                schedule_commands, export_commands, check_commands, upkeep_commands, celery_commands):
     _module.register(app)
 
 

@@ -50,6 +50,7 @@ def load(
 ) -> None:
     """Load sites, targets and group rules; all of the file or nothing of it."""
     from console.cli.crawling import contact_notes
+    from console.cli.schedule_commands import warn_of_overloads
     from console.sites_file import read_sites_file
     from models.catalogue import Catalogue, preview
     from routing import resolver
@@ -63,6 +64,8 @@ def load(
         found = Catalogue(session.database).load(plan, dry_run=dry_run, prune=prune, by=session.operator())
     for note in (*described.warnings, *contact_notes(session.settings, described), *found.notes):
         session.say(f"note: {note}")
+    if not (dry_run and session.stores_nothing_yet):
+        warn_of_overloads(session, described.schedule.documents())
     if json:
         print_json({"sites": found.sites, "targets": found.targets, "groups": found.groups,
                     "changed": list(found.changed)})

@@ -49,7 +49,7 @@ class Entry:
             if default is None and isinstance(self.node, yaml.MappingNode):
                 self.problem(name, "is required")
             return default or ""
-        if not isinstance(node, yaml.ScalarNode) or node.tag not in _TEXT_TAGS:
+        if not is_text(node):
             self.problem(name, f"must be text (is {kind_of(node)})")
             return default or ""
         return str(node.value)
@@ -74,6 +74,20 @@ class Entry:
         if value < 0:
             self.problem(name, f"must not be below 0 (is {node.value})")
         return float(value)
+
+    def whole(self, name: str, least: int, most: int) -> int | None:
+        """Return a whole number between two bounds; None if the key is missing."""
+        node = self._values.get(name)
+        if node is None:
+            return None
+        value = plain(node, self.key(name), self.problems) if isinstance(node, yaml.ScalarNode) else None
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.problem(name, f"must be a whole number (is {kind_of(node)})")
+        elif not least <= value <= most:
+            self.problem(name, f"must be {least} to {most} (is {value})")
+        else:
+            return value
+        return None
 
     def flag(self, name: str, default: bool | None) -> bool | None:
         """Return true or false."""
@@ -101,7 +115,7 @@ class Entry:
         """Return a list of texts with their lines."""
         found = []
         for at, node in self.items(name):
-            if isinstance(node, yaml.ScalarNode) and node.tag in _TEXT_TAGS:
+            if is_text(node):
                 found.append((str(node.value), line_of(node)))
             else:
                 self.problems.add(node, f"{self.key(name)}[{at}]", f"must be text (is {kind_of(node)})")
@@ -128,6 +142,11 @@ class Entry:
         for name, _value in node.value:
             if isinstance(name, yaml.ScalarNode) and name.value in self._values and name.value not in known:
                 self.problems.add(name, self.key(name.value), f"is no known key; {nearest(name.value, known)}")
+
+
+def is_text(node: yaml.Node) -> bool:
+    """Say whether a node is text; a number counts as it is written."""
+    return isinstance(node, yaml.ScalarNode) and node.tag in _TEXT_TAGS
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from pydantic import BaseModel
@@ -13,7 +12,8 @@ from pydantic import BaseModel
 from console.sites_file.document import Problems, compose
 from console.sites_file.entry import Entry, Seen
 from console.sites_file.options import check_options, find_options
-from console.sites_file.shape import ScheduleOverrides, SitesFile
+from console.sites_file.schedule import Codes, read_schedule
+from console.sites_file.shape import SitesFile
 from console.sites_file.site import SITE_KEYS, read_site_options
 from models.catalogue import SitePlan, TargetPlan
 from routing.keys import host_key, key_problem, site_key
@@ -24,7 +24,6 @@ _DEFAULTS = ("interval_sec", "track_checkpoint")
 _RULE = ("key", "host", "adapter", "site")
 _SITE = ("site_code", "name", "base_url", "cms_adapter", *SITE_KEYS, "targets")
 _TARGET = ("target_code", "name", "interval_sec", "track_checkpoint", "enabled", "options")
-_SCHEDULE = ("timezone", "entries")
 
 
 @dataclass
@@ -58,7 +57,9 @@ def read_sites_file(path: Path, *, default_interval_sec: float = 10.0) -> SitesF
         _site(Entry(node, f"sites[{at}]", _SITE, problems), reading)
     if isinstance(root.node, yaml.MappingNode) and not root.has("sites"):
         root.problem("sites", "is required")
-    schedule = _schedule(root, problems)
+    codes = Codes(frozenset(target.target_code for target in reading.targets),
+                  frozenset(site.site_code for site in reading.sites))
+    schedule = read_schedule(root, problems, codes, reading.warn)
     problems.raise_if_any()
     return SitesFile(path, tuple(reading.sites), tuple(reading.targets), rules, schedule, tuple(reading.warnings))
 
@@ -119,26 +120,3 @@ def _target(entry: Entry, site_code: str, model: type[BaseModel], reading: _Read
             enabled=entry.flag("enabled", None), options=check_options(entry, model),
         )
     )
-
-
-def _schedule(root: Entry, problems: Problems) -> ScheduleOverrides:
-    node = root.child("schedule")
-    if node is None:
-        return ScheduleOverrides()
-    entry = Entry(node, "schedule", _SCHEDULE, problems)
-    timezone = entry.text("timezone", "") or None
-    if timezone is not None and not _is_zone(timezone):
-        entry.problem("timezone", f"must be the name of a time zone, such as Asia/Shanghai (is {timezone!r})")
-    entries = entry.data("entries")
-    for name, value in entries.items():
-        if not isinstance(value, dict):
-            entry.problem("entries", f"{name} must be a mapping, such as {{at: \"23:15\"}}")
-    return ScheduleOverrides(timezone, {name: value for name, value in entries.items() if isinstance(value, dict)})
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True

@@ -13,10 +13,21 @@ from routing.rules import Rule
 
 @dataclass(frozen=True)
 class ScheduleOverrides:
-    """The overrides of built-in schedule entries, by entry name, as they stand in the file."""
+    """What the section `schedule` says: the zone, and by entry name what is different from, or beside, the built-in ones.
+
+    A document holds the keys that the file has, as JSON: `at` a list of ``HH:MM[:SS]``, `every` and `retry_after` seconds,
+    `quiet` two times or null for none, `overlap` a word, `catch_up` seconds or ``HH:MM``, `enabled`, `priority`; and of
+    entries of one's own `task`: ``crawl`` with `targets` and `sites` (globs), or ``call`` with `call` (the name of a
+    Celery task) and `args`.
+    """
 
     timezone: str | None = None
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return what is stored, by name; what is said of all entries has the name ""."""
+        common = {"": {"timezone": self.timezone}} if self.timezone else {}
+        return common | {name: dict(document) for name, document in self.entries.items()}
 
 
 @dataclass(frozen=True)

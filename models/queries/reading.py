@@ -25,11 +25,11 @@ def zone() -> ZoneInfo:
     return _zone(get_settings().timezone)
 
 
-def iso(moment: datetime | None) -> str | None:
-    """Return `moment` as ISO 8601 with the offset of the schedule's zone; None stays None (rule U6)."""
+def iso(moment: datetime | None, where: ZoneInfo | None = None) -> str | None:
+    """Return `moment` as ISO 8601 with the offset of `where`, else of the settings' zone; None stays None (rule U6)."""
     if moment is None:
         return None
-    return moments.iso(moment, zone())
+    return moments.iso(moment, where or zone())
 
 
 def seconds(start: datetime | None, end: datetime | None) -> float | None:

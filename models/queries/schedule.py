@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
 
+from config.settings import get_settings
 from models.agenda.fan import Tally
 from models.jobs import in_state, jobs
 from models.queries.reading import iso, rows, seconds
@@ -79,7 +81,7 @@ def run(conn: Connection, run_id: int) -> dict[str, Any] | None:
     until by_run progress{done,failed,total}``.
     """
     row = next(rows(conn, select(runs).where(runs.c.run_id == run_id)), None)
-    return None if row is None else _document(conn, row)
+    return None if row is None else _document(conn, row, zone_of(conn))
 
 
 def runs_of(conn: Connection, name: str | None = None, limit: int = 200) -> list[dict[str, Any]]:
@@ -87,22 +89,23 @@ def runs_of(conn: Connection, name: str | None = None, limit: int = 200) -> list
     wanted = select(runs).order_by(runs.c.run_id.desc()).limit(limit)
     if name is not None:
         wanted = wanted.where(runs.c.entry == name)
-    return [_document(conn, row) for row in list(rows(conn, wanted))]
+    where = zone_of(conn)
+    return [_document(conn, row, where) for row in list(rows(conn, wanted))]
 
 
-def _document(conn: Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def _document(conn: Connection, row: Mapping[str, Any], where: ZoneInfo) -> dict[str, Any]:
     progress = row["progress"]
     if row["outcome"] is None and row["started_at"] is not None:
         progress = tally_of(conn, row["run_id"]).progress
     outcome = row["outcome"]
     return {
-        "run_id": row["run_id"], "entry": row["entry"], "occurrence": iso(row["occurrence"]), "try_no": row["try_no"],
+        "run_id": row["run_id"], "entry": row["entry"], "occurrence": iso(row["occurrence"], where), "try_no": row["try_no"],
         "stat_date": row["stat_date"].isoformat(), "source": row["source"], "force": bool(row["force"]),
-        "started_at": iso(row["started_at"]), "ended_at": iso(row["ended_at"]),
+        "started_at": iso(row["started_at"], where), "ended_at": iso(row["ended_at"], where),
         "elapsed_sec": seconds(row["started_at"], row["ended_at"]), "outcome": outcome,
         "ok": None if outcome is None else outcome == "success",
         "skipped": None if outcome is None else outcome == "skipped",
-        "reason": row["reason"], "until": iso(row["until"]), "by_run": row["by_run"], "progress": progress,
+        "reason": row["reason"], "until": iso(row["until"], where), "by_run": row["by_run"], "progress": progress,
     }
 
 
@@ -190,6 +193,12 @@ def whole_on(entry: str, day: date) -> Select[Any]:
 def config_documents(conn: Connection) -> dict[str, dict[str, Any]]:
     """Return what the loaded file says about entries, by name; "" holds what it says of all."""
     return {row["name"]: row["document"] for row in rows(conn, select(schedule_config).order_by(schedule_config.c.name))}
+
+
+def zone_of(conn: Connection) -> ZoneInfo:
+    """Return the zone of all entries: the loaded file's, or that of the settings."""
+    named = conn.execute(select(schedule_config.c.document).where(schedule_config.c.name == "")).scalar()
+    return ZoneInfo((named or {}).get("timezone") or get_settings().timezone)
 
 
 def config_mark(conn: Connection) -> tuple[Any, ...]:

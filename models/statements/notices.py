@@ -28,6 +28,7 @@ from models.base import EPOCH, Json, UtcDateTime, db_now, plus_seconds, seconds_
 from models.groups import fleet, rate_groups
 from models.jobs import in_state, jobs
 from models.operations import notices
+from models.schedules import entries
 
 #: characters of an error that a notice carries
 ERROR_CHARACTERS = 500
@@ -97,6 +98,18 @@ def _paused(
         _facts(conn, group=group, pause_kind=literal(kind, String()), reason=func.coalesce(reason, ""),
                paused_at_sec=_epoch(began), paused_until_sec=_epoch(until)).label("document"),
     ).where(until > db_now(), began <= plus_seconds(db_now(), -after_sec), began >= plus_seconds(SINCE, -after_sec))
+    return _store(conn, found, limit)
+
+
+def stale_entries(conn: Connection, limit: int) -> Any:
+    """Note the entries of the schedule that had no success for too long; paused ones are somebody's wish."""
+    found = select(
+        (literal("entry_stale:", String()) + entries.c.name + ":" + _second(entries.c.stale_at)).label("key"),
+        literal("entry_stale", String()).label("kind"), entries.c.stale_at.label("at"),
+        _facts(conn, entry=entries.c.name, status=entries.c.status, last_success_at_sec=_epoch(entries.c.last_success_at),
+               due_at_sec=_epoch(entries.c.due_at),
+               reason=func.coalesce(entries.c.last_outcome["reason"].as_string(), "")).label("document"),
+    ).where(entries.c.enabled, ~entries.c.paused, entries.c.stale_at <= db_now(), entries.c.stale_at >= SINCE)
     return _store(conn, found, limit)
 
 

@@ -27,7 +27,7 @@ from models.schedules import entries, run_job, runs
 
 #: columns of an entry that its turn and its ends write
 ENTRY = ("rules", "enabled", "paused", "status", "due_at", "plan", "run_id", "stat_date", "progress", "last_run_at",
-         "last_success_at", "last_outcome", "updated_at")
+         "last_success_at", "last_outcome", "stale_at", "updated_at")
 #: rows in one statement; SQLite limits the number of parameters
 _AT_ONCE = 500
 

@@ -29,18 +29,28 @@ WORKS: dict[str, str] = {
     "discovery": "tasks.periodic.discovery:WORK",
     "candidate_cleanup": "tasks.periodic.candidate_cleanup:WORK",
     "vitals": "tasks.periodic.vitals:WORK",
+    "call": "tasks.periodic.call:WORK",
 }
+
+
+@dataclass(frozen=True)
+class NamedTask:
+    """A Celery task by its name, and what it is called with: the work of an entry whose `task` is ``call``."""
+
+    task: str
+    args: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class Scope:
     """What an entry does, and to what: `task` is a name of `WORKS`; `targets` and `sites` are globs of codes, all of
-    which must match (none given: everything that is enabled).
+    which must match (none given: everything that is enabled). `call` is the task that ``call`` calls.
     """
 
     task: str
     targets: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
+    call: NamedTask | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from config.settings import Settings
 from models.queries.schedule import config_documents
-from tasks.periodic.base import WORKS, Scope
+from tasks.periodic.base import WORKS, NamedTask, Scope
 from tasks.schedule import builtin
 from tasks.schedule.calendar import Every, Times, Window
 from tasks.schedule.rows import Row, rules_of
@@ -24,7 +24,7 @@ from tasks.schedule.terms import Entry, Overlap
 
 #: the keys of an entry's document: a name that stands nowhere here is a mistake
 KEYS = frozenset({"at", "every", "quiet", "overlap", "catch_up", "enabled", "kind", "task", "targets", "sites", "priority",
-                  "max_tries", "retry_after"})
+                  "max_tries", "retry_after", "call", "args"})
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)\s*")
 _WORK_OF = {"snapshot_recent": "crawl"}
@@ -50,7 +50,12 @@ class Configured:
 
 def configured(conn: Connection, settings: Settings) -> dict[str, Configured]:
     """Return all entries by name, as the settings and the loaded file have them."""
-    documents = config_documents(conn)
+    return configured_by(config_documents(conn), settings)
+
+
+def configured_by(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> dict[str, Configured]:
+    """Return all entries by name, as the settings and these documents of a file have them."""
+    documents = dict(documents)
     zone = ZoneInfo((documents.pop("", None) or {}).get("timezone") or settings.timezone)
     found = {name: Configured(entry, _scope_of(entry)) for name, entry in builtin.entries(
         zone, retry=timedelta(seconds=settings.schedule_retry_sec),
@@ -71,7 +76,8 @@ def described(name: str, document: Mapping[str, Any], zone: ZoneInfo, settings: 
 
     Keys: ``at`` (times of the day) or ``every`` (a duration), ``quiet`` (two times, or false), ``overlap``, ``catch_up``
     (a duration or a time of the day), ``enabled``, ``task`` (or ``kind``), ``targets`` and ``sites`` (globs),
-    ``priority``, ``max_tries``, ``retry_after``. Raises BadEntry for what cannot be.
+    ``priority``, ``max_tries``, ``retry_after``; with the task ``call`` also ``call`` (the name of a Celery
+    task) and ``args``. Raises BadEntry for what cannot be.
     """
     unknown = sorted(set(document) - KEYS)
     if unknown:
@@ -103,7 +109,12 @@ def _scoped(document: Mapping[str, Any], base: Scope) -> Scope:
         raise BadEntry(f"task must be one of {', '.join(sorted(WORKS))}, not {task!r}")
     targets = _globs("targets", document["targets"]) if "targets" in document else base.targets
     sites = _globs("sites", document["sites"]) if "sites" in document else base.sites
-    return Scope(task, targets, sites)
+    call = None
+    if task == "call":
+        if not isinstance(document.get("call"), str) or not isinstance(document.get("args", []), list):
+            raise BadEntry("a call needs the name of a Celery task as `call`, and a list as `args`")
+        call = NamedTask(document["call"], tuple(document.get("args", [])))
+    return Scope(task, targets, sites, call)
 
 
 def _globs(key: str, value: Any) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from config.errors import BadInput
 from config.settings import Settings
 from models.db import Database
 from models.queries.reading import iso
-from models.queries.schedule import entry_rows, tally_of, usual_lengths
+from models.queries.schedule import entry_rows, tally_of, usual_lengths, zone_of
 from tasks.schedule import planner
 from tasks.schedule import preview as previewing
 from tasks.schedule.entries import Configured, configured
@@ -49,10 +49,11 @@ def preview(db: Database, settings: Settings, start: datetime, end: datetime) ->
     now = clock.now()
     with db.look() as conn:
         found = _standings(conn, settings, now)
+        where = zone_of(conn)
         usual = {name: timedelta(seconds=length) for name, length in usual_lengths(conn).items()}
     planned = [(one.entry, standing) for one, standing in found.values()]
     return [
-        {"name": each.name, "due_at": iso(each.due_at), "action": str(each.action), "until": iso(each.until),
+        {"name": each.name, "due_at": iso(each.due_at, where), "action": str(each.action), "until": iso(each.until, where),
          "reason": each.reason, "stat_date": each.stat_date.isoformat()}
         for each in previewing.preview(planned, start, end, now, usual=usual)]
 
@@ -85,16 +86,15 @@ def _document(conn: Connection, found: tuple[Configured, Standing], now: datetim
     if running is not None and running.run_id is not None:
         progress = tally_of(conn, int(running.run_id)).progress
     return {
-        "name": entry.name, "status": standing.status.value, "due_at": iso(standing.due_at),
-        "next_runs": [iso(each) for each in _next(entry, standing, now)],
+        "name": entry.name, "status": standing.status.value, "due_at": iso(standing.due_at, entry.zone),
+        "next_runs": [iso(each, entry.zone) for each in _next(entry, standing, now)],
         "stat_date": None if standing.stat_date is None else standing.stat_date.isoformat(), "progress": progress,
-        "last_run_at": iso(standing.last_run_at),
+        "last_run_at": iso(standing.last_run_at, entry.zone),
         "last_outcome": None if last is None else {
             key: value for key, value in outcome_document(last).items() if key in ("outcome", "ok", "skipped", "reason")},
-        "last_success_at": iso(standing.last_success_at),
+        "last_success_at": iso(standing.last_success_at, entry.zone),
         "quiet_window": None if entry.quiet is None else [f"{entry.quiet.start:%H:%M}", f"{entry.quiet.end:%H:%M}"],
-        "paused": entry.paused, "enabled": entry.enabled,
-        "run_id": None if running is None else running.run_id, "error": one.error,
+        "paused": entry.paused,
     }
 
 

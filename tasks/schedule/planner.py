@@ -34,7 +34,7 @@ _LONGEST_WAIT_SEC = 366 * 86_400.0
 
 def first(entry: Entry, now: datetime) -> Standing:
     """Return how an entry stands that has no row yet: its next moment, nothing past (rule S1)."""
-    standing = Standing(due_at=None, after=now)
+    standing = Standing(due_at=None, after=now, since=now)
     return planned(entry, standing, now) if entry.enabled else standing
 
 

@@ -11,8 +11,9 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tasks.periodic.base import Scope
+from tasks.periodic.base import NamedTask, Scope
 from tasks.schedule.calendar import Every, Times, Window
+from tasks.schedule.stale import stale_at
 from tasks.schedule.terms import DueFor, Entry, Kind, Outcome, Overlap, Recorded, RunInfo, Standing, Status
 
 Row = dict[str, Any]
@@ -24,8 +25,9 @@ def rules_of(entry: Entry, scope: Scope) -> Row:
     when = entry.when
     timed = ({"at": [each.strftime(_CLOCK) for each in when.at]} if isinstance(when, Times)
              else {"every": when.step.total_seconds()})
+    call = {} if scope.call is None else {"call": scope.call.task, "args": list(scope.call.args)}
     return {
-        **timed, "kind": entry.kind, "zone": entry.zone.key,
+        **timed, **call, "kind": entry.kind, "zone": entry.zone.key,
         "quiet": entry.quiet and [entry.quiet.start.strftime(_CLOCK), entry.quiet.end.strftime(_CLOCK)],
         "overlap": entry.overlap.value,
         "catch_up": (entry.catch_up.strftime(_CLOCK) if isinstance(entry.catch_up, time)
@@ -46,7 +48,8 @@ def entry_of(name: str, rules: Mapping[str, Any], *, paused: bool = False) -> tu
         catch_up=_clock(catch_up) if isinstance(catch_up, str) else timedelta(seconds=catch_up),
         retry_after=timedelta(seconds=rules["retry_after"]), max_tries=rules["max_tries"], priority=rules["priority"],
         enabled=rules["enabled"], paused=paused)
-    return entry, Scope(rules["task"], tuple(rules["targets"]), tuple(rules["sites"]))
+    call = NamedTask(rules["call"], tuple(rules["args"])) if "call" in rules else None
+    return entry, Scope(rules["task"], tuple(rules["targets"]), tuple(rules["sites"]), call)
 
 
 def _clock(text: str) -> time:
@@ -60,8 +63,9 @@ def row_of(entry: Entry, rules: Mapping[str, Any], standing: Standing, now: date
         "due_for": standing.due_for.value, "occurrence": _text(standing.occurrence), "try_no": standing.try_no,
         "failures": standing.failures, "due_date": _text(standing.due_date), "source": standing.source,
         "force": standing.force, "after": _text(standing.after), "skips_row": standing.skips_row,
-        "running": None if running is None else _run_document(running),
+        "running": None if running is None else _run_document(running), "since": _text(standing.since),
     }
+    watched = [each for each in (standing.since, standing.last_success_at) if each is not None]
     return {
         "name": entry.name, "rules": dict(rules), "enabled": entry.enabled, "paused": entry.paused,
         "status": standing.status.value, "due_at": standing.due_at, "plan": plan,
@@ -69,7 +73,7 @@ def row_of(entry: Entry, rules: Mapping[str, Any], standing: Standing, now: date
         "progress": None if standing.progress is None else dict(standing.progress),
         "last_run_at": standing.last_run_at, "last_success_at": standing.last_success_at,
         "last_outcome": None if standing.last_outcome is None else outcome_document(standing.last_outcome),
-        "updated_at": now,
+        "stale_at": stale_at(entry, max(watched)) if watched else None, "updated_at": now,
     }
 
 
@@ -83,7 +87,7 @@ def standing_of(row: Mapping[str, Any]) -> Standing:
         running=None if running is None else _run(running), stat_date=row["stat_date"], progress=row["progress"],
         last_run_at=row["last_run_at"],
         last_outcome=None if row["last_outcome"] is None else _outcome(row["last_outcome"]),
-        last_success_at=row["last_success_at"], skips_row=plan["skips_row"])
+        last_success_at=row["last_success_at"], skips_row=plan["skips_row"], since=_moment(plan.get("since")))
 
 
 def outcome_document(outcome: Outcome) -> Row:

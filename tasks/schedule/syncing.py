@@ -60,5 +60,5 @@ def edited(conn: Connection, one: Configured, row: Row, now: datetime) -> tuple[
     before, _ = entry_of(row["name"], row["rules"], paused=bool(row["paused"]))
     turn = planner.edited(one.entry, standing, now, before=before)
     records.record(conn, [recorded_row(row["name"], each, now, None) for each in turn.recorded])
-    return turn.standing, [line for each in turn.recorded for line in told(
+    return replace(turn.standing, since=now), [line for each in turn.recorded for line in told(
         row["name"], each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at)]

@@ -142,7 +142,8 @@ class Standing:
     regular moments up to and including it are accounted for.
 
     The past: `stat_date` and `progress` belong together and stay when a try brings no new progress (rule S5);
-    `last_success_at` moves with a success alone (rule S3); `skips_row` counts tries in a row that were skipped.
+    `last_success_at` moves with a success alone (rule S3); `skips_row` counts tries in a row that were skipped; `since` is
+    when the entry was first seen, edited or resumed: what it owed before is not held against it (rule J15).
     """
 
     due_at: datetime | None
@@ -162,6 +163,7 @@ class Standing:
     last_outcome: Outcome | None = None
     last_success_at: datetime | None = None
     skips_row: int = 0
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import select
 
 from config.errors import BadInput
+from console.sites_file import ScheduleOverrides
 from models.catalogue import Catalogue, SitePlan, TargetPlan
 from models.db import Database
 from models.queries.crawling import allowed_hosts
@@ -23,6 +24,7 @@ class File:
     sites: tuple[SitePlan, ...]
     targets: tuple[TargetPlan, ...]
     rules: tuple[Rule, ...] = ()
+    schedule: ScheduleOverrides = field(default_factory=ScheduleOverrides)
 
 
 def file(code: str, *hosts: str) -> File:

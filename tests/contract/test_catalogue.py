@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from config.errors import BadInput
 from config.settings import load_settings
+from console.sites_file import ScheduleOverrides
 from models.catalogue import Catalogue, CataloguePlan, Choice, LoadReport, SitePlan, Standing, TargetPlan
 from models.db import Database
 from models.groups import lane_wake, rate_groups
@@ -63,6 +64,7 @@ class File:
     sites: list[SitePlan] = field(default_factory=list)
     targets: list[TargetPlan] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
+    schedule: ScheduleOverrides = field(default_factory=ScheduleOverrides)
 
 
 def file(*codes: str, rules: Sequence[Rule] = (), **target: Any) -> File:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from config.errors import Parked
+from console.sites_file import ScheduleOverrides
 from models.base import FAR
 from models.catalogue import Catalogue, SitePlan, TargetPlan
 from models.db import Database
@@ -31,6 +32,7 @@ class File:
     rules: list[Rule] = field(default_factory=list)
     at: dict[str, str] = field(default_factory=dict)
     enabled: bool | None = None
+    schedule: ScheduleOverrides = field(default_factory=ScheduleOverrides)
 
     @property
     def sites(self) -> list[SitePlan]:

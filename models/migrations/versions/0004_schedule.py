@@ -37,6 +37,7 @@ def upgrade() -> None:
     _snapshots()
     _candidates()
     _vitals()
+    _lane_of_calls()
     install(op.get_bind())
 
 
@@ -54,7 +55,7 @@ def _entries() -> None:
         sa.Column("status", sa.String(10), nullable=False), sa.Column("due_at", MOMENT),
         sa.Column("plan", JSON, nullable=False), sa.Column("run_id", sa.BigInteger()),
         sa.Column("stat_date", sa.Date()), sa.Column("progress", JSON), sa.Column("last_run_at", MOMENT),
-        sa.Column("last_success_at", MOMENT), sa.Column("last_outcome", JSON),
+        sa.Column("last_success_at", MOMENT), sa.Column("last_outcome", JSON), sa.Column("stale_at", MOMENT),
         sa.Column("updated_at", MOMENT, nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_entries")),
         sa.CheckConstraint("status IN ('pending', 'running', 'done', 'failed', 'deferred')",
@@ -145,3 +146,10 @@ def _vitals() -> None:
         sa.Column("reachable_at", MOMENT),
         sa.PrimaryKeyConstraint("site_code", name=op.f("pk_vitals")),
     )
+
+
+def _lane_of_calls() -> None:
+    """Insert the group of jobs that call tasks which the file of sites names."""
+    now = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000" if op.get_bind().dialect.name == "sqlite" else "now()"
+    op.execute(f"INSERT INTO rate_groups (key, created_at) SELECT '_tasks', {now} "
+               "WHERE NOT EXISTS (SELECT 1 FROM rate_groups WHERE key = '_tasks')")

@@ -64,7 +64,7 @@ def test_a_good_file_becomes_sites_targets_rules_and_schedule(tmp_path: Path) ->
     }
     assert [(rule.key, rule.host, rule.site) for rule in found.rules] == [("city-waf", "*.example-city.gov", "*")]
     assert found.schedule.timezone == "Asia/Shanghai"
-    assert found.schedule.entries["snapshot"] == {"at": "23:15"}
+    assert found.schedule.entries["snapshot"] == {"at": ["23:15"]}
     assert found.warnings == ()
 
 
@@ -123,7 +123,7 @@ def test_anchors_and_merge_keys_are_understood(tmp_path: Path) -> None:
         ("X-Year: 2026", '"X Year": 2026', "10: sites[0].headers.X Year: is no name of a header"),
         ("X-Year: 2026", '"X-Year": "a\\nb"', "10: sites[0].headers.X-Year: must be one printable line"),
         ("timezone: Asia/Shanghai", "timezone: Asia/Shanghaj", "24: schedule.timezone: must be the name of a time zone"),
-        ("{at: 23:15}", "23:15", "25: schedule.entries: snapshot must be a mapping"),
+        ("{at: 23:15}", "23:15", "25: schedule.entries.snapshot: must be a mapping"),
         ("    name: Example city", "\tname: Example city", "6: is indented with a tab; YAML allows spaces only"),
         ("headers: {", "headers: [", "10: is not YAML ("),
     ],
