@@ -139,7 +139,7 @@ def table(document: dict[str, Any], names: tuple[str, str]) -> str:
         for figure in LIMITS:
             cells += [*(f"{row[name][figure]} ms" for name in names), f"{row['ratio'][figure]:g}"]
         lines.append([*cells, "holds" if row["holds"] else "DOES NOT HOLD"])
-    lines += [[]] + [["rows a claim", *(f"{name}" for name in names)]]
+    lines += [[], ["rows a claim", *names]]
     for name in HOT:
         lines.append([name, *("{by_index:g} by index, {sequential:g} in sequence, {dead} dead".format(
             **document["reads"][fleet][name]) for fleet in names)])
