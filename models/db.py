@@ -24,7 +24,7 @@ from config import clock
 from config.errors import BadInput, ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
-from models.direct import direct
+from models.direct import Direct
 from models.forks import GATE
 
 T = TypeVar("T")
@@ -68,7 +68,9 @@ class Database:
             # most statements stand alone: theirs are connections that never have to change how they commit
             together = max(2, connections // 3)
             self.engine = create_engine(url, pool_size=together, **options)
-            self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together, **options)
+            # nothing to roll back when they are given back
+            self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together,
+                                         pool_reset_on_return=None, **options)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -82,15 +84,9 @@ class Database:
         with self._guard(), self.engine.connect() as conn, conn.begin():
             yield conn
 
-    @contextmanager
-    def once(self) -> Iterator[Any]:
+    def once(self) -> AbstractContextManager[Any]:
         """Give a connection for one hot statement: the driver's own on PostgreSQL, a transaction on SQLite."""
-        if self.dialect == "postgresql":
-            with direct(self._single) as conn:
-                yield conn
-        else:
-            with self.write() as conn:
-                yield conn
+        return Direct(self._single) if self.dialect == "postgresql" else self.write()
 
     @contextmanager
     def look(self) -> Iterator[Connection]:

@@ -7,8 +7,7 @@ and errors still go out as its exceptions, so nobody above notices the differenc
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Engine
@@ -40,10 +39,20 @@ class Rows:
 
 
 class Direct:
-    """One autocommitting connection: each call is one statement and one transaction."""
+    """One connection of an autocommitting engine's pool, for a block: each call is one statement and one transaction."""
 
-    def __init__(self, engine: Engine, connection: Any) -> None:
-        self._engine, self._connection = engine, connection
+    __slots__ = ("_connection", "_engine")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Any = None
+
+    def __enter__(self) -> Direct:
+        self._connection = self._engine.raw_connection()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
     def exec_driver_sql(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> Rows:
         """Run a statement in the driver's own notation; raises what SQLAlchemy would raise."""
@@ -81,13 +90,3 @@ def _compiled(engine: Engine, statement: Any) -> tuple[str, dict[str, Any], Any]
         # the statement is kept with its text, so that its id stays its own
         found = _statements[id(statement)] = (statement, compiled.string, dict(compiled.params), row)
     return found[1:]
-
-
-@contextmanager
-def direct(engine: Engine) -> Iterator[Direct]:
-    """Give a connection of an autocommitting engine's pool."""
-    connection = engine.raw_connection()
-    try:
-        yield Direct(engine, connection)
-    finally:
-        connection.close()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measure lanes beside plain Celery; arguments go to the benchmark (--json, --runs N, --only NAME).
+# Measure lanes beside plain Celery and Procrastinate; arguments go to the benchmark (--json, --runs N, --only SHAPE).
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh test
