@@ -134,6 +134,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--runs", type=int, default=3, help="runs of each crawler; medians are printed")
     parser.add_argument("--only", nargs="*", default=[], help="names of races: 1:1, 2:2, slow, interval")
+    parser.add_argument("--lists", type=int, default=Shape.lists, help="list pages of each host; fewer are quicker")
     parser.add_argument("--crawlers", nargs="*", default=[], help="names of crawlers, for tuning: ratelane, scrapy, …")
     options = parser.parse_args()
 
@@ -145,7 +146,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ratelane-bench-") as folder:
         postgres = PostgresServer(durable=True).start()
         try:
-            rows = [run_race(race, Path(folder), Shape(), options.runs, options.crawlers)
+            rows = [run_race(race, Path(folder), Shape(lists=options.lists), options.runs, options.crawlers)
                     for race in races(postgres.create_database) if wanted(race.name)]
             if wanted("interval"):
                 rows.append(run_interval(Path(folder), options.runs))
