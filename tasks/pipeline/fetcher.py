@@ -83,6 +83,8 @@ class Fetcher:
         self._headers, self._secret = dict(headers or {}), _SECRET | secret_headers
         self._transport = Transport(self._budget, verify=verify, proxy=proxy, legacy_tls=legacy_tls)
         self._jar = httpx2.Cookies()
+        #: the headers of requests that have none of their own and no cookies, at home and elsewhere
+        self._usual: dict[bool, list[tuple[bytes, bytes]]] = {}
 
     def __enter__(self) -> Fetcher:
         return self
@@ -156,12 +158,16 @@ class Fetcher:
 
     def _sent(self, url: str, more: Mapping[str, str] | None, is_home: bool) -> list[tuple[bytes, bytes]]:
         """Return the headers of a request, `more` of its own among them, with what is the site's business if `is_home`."""
+        if not more and not self._jar and is_home in self._usual:
+            return self._usual[is_home]
         given = {name: value for name, value in {**self._headers, **(more or {})}.items()
                  if is_home or name.lower() not in self._secret}
         found = httpx2.Headers({**_HEADERS, "user-agent": self.user_agent})
         found.update(given)
         if self._auth is not None and is_home:
             found["authorization"] = _basic(*self._auth)
+        if not more and not self._jar:
+            self._usual[is_home] = found.raw
         if self._jar:
             request = httpx2.Request("GET", url, headers=found)
             self._jar.set_cookie_header(request)

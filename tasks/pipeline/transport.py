@@ -8,12 +8,13 @@ address that was judged is the one that is connected to, so that no second answe
 from __future__ import annotations
 
 import queue
+import re
 import socket
 import ssl
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import httpcore2
@@ -27,6 +28,10 @@ from tasks.pipeline.urls import Scope, is_private
 _IDLE_SEC = 60.0
 #: OpenSSL's SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 _OP_LEGACY_SERVER_CONNECT = 0x4
+
+
+#: URLs in which there is nothing to escape and nothing to make out: nearly all of them
+_PLAIN = re.compile(r"(https?)://([a-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?")
 
 
 class AddressRefused(Exception):
@@ -217,9 +222,13 @@ class Transport:
             self._old_pool.close()
 
 
-@lru_cache(maxsize=1024)
 def _place(url: str) -> tuple[bytes, bytes, int | None, bytes, bytes]:
     """Return a URL's scheme, host, port, target and what ``Host`` says of it, as they go over the wire."""
+    if found := _PLAIN.fullmatch(url):
+        scheme, host, port, target = found.groups()
+        if port is None or int(port) not in (80, 443):
+            return (scheme.encode(), host.encode(), None if port is None else int(port), (target or "/").encode(),
+                    host.encode() if port is None else f"{host}:{port}".encode())
     parts = httpx2.URL(url)
     return parts.raw_scheme, parts.raw_host, parts.port, parts.raw_path, parts.netloc
 
