@@ -26,7 +26,7 @@ def crawl(
     force: Annotated[bool, typer.Option("--force", help="Walk every page")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes")] = 1,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Slots of a worker [default: one per group, at most 128]",
+        int | None, typer.Option(min=1, help="Slots of a worker [default: one per group, shared by the workers]",
                                  show_default=False)
     ] = None,
     for_sec: Annotated[

@@ -183,10 +183,11 @@ class Items:
 
     def _article(self, item: Item, source: str, parts: ArticleParts, read: ReadItem | None) -> Article:
         """Return what is stored of an item; `read` None: the list gave it whole."""
+        final_url = item.url if read is None else read.page.final_url
         return Article(
             url=item.url, own_id=item.own_id, title=parts.title, published_at=parts.published_at, text=parts.text,
             sha256=hash_of(parts.text), source_page=source,
-            final_url=item.url if read is None else canonical(read.page.final_url), external=False,
+            final_url=final_url if final_url == item.url else canonical(final_url), external=False,
             charset="" if read is None else read.page.charset, facts=parts.facts,
             validators=NOTHING if read is None else read.page.validators)
 
