@@ -222,15 +222,19 @@ def test_p2_every_hash_that_a_text_had_is_kept(bench: Any, site: Site) -> None:
     assert (row["facts"]["former_sha256"], row["sha256"], row["generation"]) == (seen[:-1], seen[-1], 1)
 
 
-def test_given_up_items_are_listed(bench: Any, site: Site) -> None:
+def test_given_up_items_are_listed_and_rest_until_they_are_due(bench: Any, site: Site) -> None:
     site.routes["/a/5"] = page("bad", 400)
     bench.crawls(site.url, interval_sec=0)
     for days in (0, 0, 1):
         a_day_later(bench, days)
         crawl(bench)
     with bench.db.read() as conn:
-        (row,) = crawling.given_up(conn, "t1")
-        assert crawling.given_up(conn, "t1b") == []
+        (row,) = crawling.due_again(conn, "t1", 0.0, 9)
+        assert crawling.due_again(conn, "t1", 60.0, 9) == crawling.due_again(conn, "t1b", 0.0, 9) == []
+        urls = [f"{site.url}/a/{number}" for number in range(1, 700)]
+        assert crawling.resting(conn, "t1", urls, 60.0) == {row.url}
+        assert crawling.resting(conn, "t1", urls, 0.0) == crawling.resting(conn, "t1b", urls, 60.0) == set()
+        assert [crawling.given_up_count(conn, code) for code in ("t1", "t1b")] == [1, 0]
         assert [row["given_up"] for row in queries.targets(conn)] == [1, 0]
     assert (row.url, row.source_page) == (f"{site.url}/a/5", f"{site.url}/list/2")
 
