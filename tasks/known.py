@@ -52,6 +52,8 @@ class Known:
 
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier."""
+        if self.is_first():
+            return set()
         return self._ask(
             lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
 

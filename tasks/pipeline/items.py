@@ -70,7 +70,8 @@ class Items:
         Pinned items do not count, nor do items that are settled without a body (gone, forbidden, robots).
         """
         urls = [item.url for item in items]
-        known, behind, done = self._journal.known(urls), self._journal.behind(urls), self._handled.of(urls)
+        known, done = self._journal.known(urls), self._handled.of(urls)
+        behind = self._journal.behind(list(known))
         fresh = known - behind - done
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in fresh])
         again = self._wishes.again(known - own - done)
@@ -213,10 +214,10 @@ class Items:
         (public report W40), or has its text and the site's own id of it (W37).
         """
         url, final_url = article.url, article.final_url
-        if final_url != url and final_url in self._journal.known([final_url]):
-            return final_url
         if (there := self._journal.stored_from(final_url, url)) is not None:
             return there
+        if final_url != url and final_url in self._journal.known([final_url]):
+            return final_url
         if article.own_id is None:
             return None
         same = self._journal.same_document(article.own_id, article.sha256)

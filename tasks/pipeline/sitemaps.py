@@ -123,6 +123,8 @@ def _of_xml(piece: bytes, pieces: Iterator[bytes], rows: _Rows, content_type: st
                 raise WrongShape("a single piece of markup is too long")
             yield from rows.handed_on()
     except (expat.ExpatError, UnicodeError) as error:
+        # what stands in front of the fault was read well
+        yield from rows.handed_on()
         raise WrongShape(f"no XML: {error}") from error
     try:
         parser.Parse(decoder.decode(b"", final=True), True)

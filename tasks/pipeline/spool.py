@@ -50,16 +50,17 @@ class Spool:
         self.size += len(piece)
         if self._to_file and self.size > IN_MEMORY:
             with _with_room():
-                self._in_file().write(piece)
+                self._write_to_file(piece)
         else:
             self._held += piece
 
-    def _in_file(self) -> BinaryIO:
+    def _write_to_file(self, piece: bytes) -> None:
         if self.file is None:
-            self.file = tempfile.TemporaryFile(prefix="ratelane-")  # noqa: SIM115 - it is handed on, and closed by whoever reads it
+            self.file = tempfile.TemporaryFile(prefix="ratelane-")  # noqa: SIM115 - whoever reads it closes it
             self.file.write(self._held)
+            self._held += piece[:BEGINNING]
             del self._held[BEGINNING:]
-        return self.file
+        self.file.write(piece)
 
     def body(self, most: int | None = None) -> bytes:
         """Return the body, at most `most` bytes of it; of one in a file, which is complete then, its beginning."""
