@@ -76,7 +76,8 @@ class Items:
         own = self._journal.own([url for url in dict.fromkeys(urls) if url in fresh])
         again = self._wishes.again(known - own - done)
         resting = set() if self._wishes.refetch else self._journal.resting(urls) - known
-        asked = {item.url for item in items if self._is_read(item, known | resting)
+        left_alone = known | resting
+        asked = {item.url for item in items if self._is_read(item, left_alone)
                  or (item.url in again and item.parts is None)}
         self._progress.items_left = len(asked - done)
         for item in items:
