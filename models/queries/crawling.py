@@ -140,19 +140,37 @@ def stored_count(conn: Connection, target_code: str) -> int:
         select(func.count()).select_from(articles).where(articles.c.target_code == target_code)).scalar_one())
 
 
-def failed_urls(conn: Connection, target_code: str) -> dict[str, bool]:
-    """Return the URLs of the target's failed items, and whether each was found forbidden."""
-    rows = conn.execute(select(failed_items.c.url, failed_items.c.forbidden).where(
-        failed_items.c.target_code == target_code))
-    return {row.url: bool(row.forbidden) for row in rows}
+def failed_item(conn: Connection, target_code: str, url: str) -> bool | None:
+    """Return whether an item that could not be read was found forbidden; None if nothing failed there."""
+    found = conn.execute(select(failed_items.c.forbidden).where(
+        failed_items.c.target_code == target_code, failed_items.c.url == url)).first()
+    return None if found is None else bool(found.forbidden)
 
 
-def given_up(conn: Connection, target_code: str) -> list[Any]:
-    """Return the items that are given up, the oldest try first, each with `tried_sec` ago (rule P3)."""
+def resting(conn: Connection, target_code: str, urls: Sequence[str], rest_sec: float) -> set[str]:
+    """Return those of the URLs whose item is given up and was tried less than `rest_sec` ago (rule P3)."""
+    table, found = failed_items.c, set[str]()
+    for part in _parts(urls):
+        found.update(conn.scalars(select(table.url).where(
+            table.target_code == target_code, table.url.in_(part), table.given_up_at.is_not(None),
+            seconds_from(table.last_at, db_now()) < rest_sec)))
+    return found
+
+
+def due_again(conn: Connection, target_code: str, rest_sec: float, most: int) -> list[Any]:
+    """Return at most so many of the items that are given up and were tried at least `rest_sec` ago, the oldest try first."""
     table = failed_items.c
     return list(conn.execute(
-        select(table.url, table.title, table.source_page, seconds_from(table.last_at, db_now()).label("tried_sec"))
-        .where(table.target_code == target_code, table.given_up_at.is_not(None)).order_by(table.last_at, table.url)))
+        select(table.url, table.title, table.source_page)
+        .where(table.target_code == target_code, table.given_up_at.is_not(None),
+               seconds_from(table.last_at, db_now()) >= rest_sec)
+        .order_by(table.last_at, table.url).limit(most)))
+
+
+def given_up_count(conn: Connection, target_code: str) -> int:
+    """Return how many items of the target are given up."""
+    return int(conn.execute(select(func.count()).select_from(failed_items).where(
+        failed_items.c.target_code == target_code, failed_items.c.given_up_at.is_not(None))).scalar_one())
 
 
 def is_given_up(conn: Connection, target_code: str, url: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpcore2
@@ -13,6 +14,7 @@ from config.clock import monotonic
 from tasks.pipeline.answer import ASKED_FOR, Answer
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.ports import Gate, RequestRecord
+from tasks.pipeline.spool import Spool
 from tasks.pipeline.transport import AddressRefused, Budget, Transport, is_handshake
 from tasks.pipeline.urls import Scope, bare_host, canonical, host_key, is_private
 
@@ -66,6 +68,7 @@ class Fetcher:
     `auth` (user, password), `cookies` and the headers called `secret_headers` go to the home of a fetch's scope alone,
     other `headers` to every host; if it `is_secure` they go there over HTTPS alone. `proxy` is a URL, `verify` False
     or an SSL context of the caller's. `mask` takes secrets out of what errors say; `legacy_tls` see `Transport`.
+    `max_long_bytes` is the limit of bodies that are read in pieces, `max_body_bytes` of all others.
     """
 
     def __init__(
@@ -73,10 +76,10 @@ class Fetcher:
         headers: Mapping[str, str] | None = None, cookies: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None, proxy: str | None = None, verify: Any = True,
         secret_headers: frozenset[str] = frozenset(), legacy_tls: bool = False, mask: Callable[[str], str] = str,
-        is_secure: bool = False,
+        is_secure: bool = False, max_long_bytes: int = 60_000_000,
     ) -> None:
         self.gate, self.user_agent = gate, user_agent
-        self.timeout_sec, self.max_body_bytes = timeout_sec, max_body_bytes
+        self.timeout_sec, self.max_body_bytes, self.max_long_bytes = timeout_sec, max_body_bytes, max_long_bytes
         self._budget = Budget()
         self._auth, self._cookies, self._mask = auth, dict(cookies or {}), mask
         self._is_secure, self._is_legacy, self._planted = is_secure, legacy_tls, False
@@ -99,19 +102,20 @@ class Fetcher:
     def fetch(
         self, url: str, *, scope: Scope | None = None, headers: Mapping[str, str] | None = None,
         max_bytes: int | None = None, cut: bool = False, inspect: Inspect | None = None,
-        conditions: Mapping[str, str] | None = None,
+        conditions: Mapping[str, str] | None = None, in_pieces: bool = False,
     ) -> FetchedPage:
         """Return what `url` answers, after at most five redirects; each hop is a request of its own at the gate.
 
         `scope` None allows every host. `cut` keeps the first `max_bytes` of a longer body instead of failing.
-        `conditions` are headers that mean this very URL: no redirect hop gets them.
-        Raises FetchFailed, and whatever the gate raises.
+        `conditions` are headers that mean this very URL: no redirect hop gets them. `in_pieces`: a long body comes in a
+        file, which the caller closes. Raises FetchFailed, Parked if the disk is full, and whatever the gate raises.
         """
+        limit = max_bytes or (self.max_long_bytes if in_pieces else self.max_body_bytes)
         hops: list[str] = []
         here, looped = url, False
         while True:
             sent = headers if hops else {**(headers or {}), **(conditions or {})}
-            page = self._once(url, here, tuple(hops), scope, sent, max_bytes or self.max_body_bytes, cut)
+            page = self._once(url, here, tuple(hops), scope, sent, limit, cut, in_pieces)
             if page.status not in _REDIRECTS or not page.location:
                 return page
             target = page.location
@@ -120,7 +124,7 @@ class Fetcher:
             looped = target == here
             reason = _refusal(target, scope) or (inspect(page) if inspect is not None else "")
             if reason:
-                return _stopped(page, reason)
+                return replace(page, stopped=reason)
             if len(hops) >= MAX_REDIRECTS:
                 kind = "loop" if target in hops else "redirects"
                 raise FetchFailed(kind, url, f"more than {MAX_REDIRECTS} redirects", page)
@@ -129,7 +133,7 @@ class Fetcher:
 
     def _once(
         self, asked: str, url: str, hops: tuple[str, ...], scope: Scope | None, headers: Mapping[str, str] | None,
-        limit: int, cut: bool,
+        limit: int, cut: bool, in_pieces: bool,
     ) -> FetchedPage:
         attempt = _Attempt(self.gate, url)
         self._budget.ends, self._budget.scope = monotonic() + self.timeout_sec, scope
@@ -141,7 +145,7 @@ class Fetcher:
             try:
                 attempt.status, attempt.answered = answer.status, monotonic()
                 self._hear_cookies(url, answer)
-                body = self._read(answer, attempt, limit, cut)
+                body = self._read(answer, attempt, limit, cut, in_pieces)
             finally:
                 answer.close()
         except (*_WIRE_ERRORS, TooLarge) as error:
@@ -154,7 +158,7 @@ class Fetcher:
                 attempt.end(self._mask(f"{type(error).__name__}: {error}"))
             raise
         attempt.end("")
-        return _page(asked, url, hops, answer, body, attempt.bytes)
+        return _page(asked, url, hops, answer, body, attempt.bytes, limit)
 
     def _sent(self, url: str, more: Mapping[str, str] | None, is_home: bool) -> list[tuple[bytes, bytes]]:
         """Return the headers of a request, `more` of its own among them, with what is the site's business if `is_home`."""
@@ -203,7 +207,7 @@ class Fetcher:
                 for cookie in [cookie for cookie in jar.jar if (cookie.name, cookie.value) == (name, value)]:
                     jar.jar.clear(cookie.domain, cookie.path, cookie.name)
 
-    def _read(self, answer: Answer, attempt: _Attempt, limit: int, cut: bool) -> bytes:
+    def _read(self, answer: Answer, attempt: _Attempt, limit: int, cut: bool, in_pieces: bool) -> Spool:
         declared = answer.headers.get("content-length", "")
         if not cut and declared.isascii() and declared.isdigit() and int(declared) > limit:
             raise TooLarge(f"{declared} bytes announced, {limit} allowed")
@@ -211,17 +215,20 @@ class Fetcher:
         packed = answer.packings()
         if len(packed) > 1 or not set(packed) <= ASKED_FOR:
             raise httpx2.DecodingError(f"packed as {', '.join(packed)}, which was not asked for")
-        body = bytearray()
-        for chunk in answer.body():
-            body += chunk
-            attempt.bytes = answer.received
-            self._budget.left(httpcore2.ReadTimeout)
-            if len(body) > limit:
-                if cut:
-                    break
-                raise TooLarge(f"more than {limit} bytes")
-        del body[limit:]
-        return bytes(body)
+        body = Spool(to_file=in_pieces and 200 <= answer.status < 300)
+        try:
+            for piece in answer.body():
+                body.write(piece)
+                attempt.bytes = answer.received
+                self._budget.left(httpcore2.ReadTimeout)
+                if body.size > limit:
+                    if cut:
+                        break
+                    raise TooLarge(f"more than {limit} bytes")
+        except BaseException:
+            body.close()
+            raise
+        return body
 
 
 class _Attempt:
@@ -273,19 +280,12 @@ def _refusal(target: str, scope: Scope | None) -> str:
     return "private" if is_private(bare) or bare == "localhost" else "outside"
 
 
-def _stopped(page: FetchedPage, reason: str) -> FetchedPage:
-    return FetchedPage(
-        page.url, page.final_url, page.status, page.headers, page.body, page.hops, page.cookies, page.location, reason,
-        page.received,
-    )
-
-
 def _basic(user: str, password: str) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
 
 
 def _page(
-    asked: str, url: str, hops: tuple[str, ...], answer: Answer, body: bytes, received: int
+    asked: str, url: str, hops: tuple[str, ...], answer: Answer, body: Spool, received: int, limit: int
 ) -> FetchedPage:
     cookies = tuple(line.partition("=")[0].strip() for line in answer.all_of("set-cookie"))
     location = ""
@@ -294,4 +294,5 @@ def _page(
             location = canonical(raw, base=url)
         except ValueError:
             location = ""
-    return FetchedPage(asked, url, answer.status, answer.headers, body, hops, cookies, location, "", received)
+    return FetchedPage(asked, url, answer.status, answer.headers, body.body(limit), hops, cookies, location, "", received,
+                       body.file, limit)
