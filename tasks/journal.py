@@ -210,7 +210,7 @@ class CrawlJournal(Known):
                 "job_id": self._attempt.claim.job_id}
 
     def _commit(self, progress: Progress, **what: Any) -> None:
-        self.progress = progress
+        self.progress, self._looked_up = progress, None
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
         what["usual_latency_sec"] = self._gate.take_usual()

@@ -30,6 +30,8 @@ class Known:
 
     def __init__(self, db: Database, attempt: Attempt, facts: TargetFacts) -> None:
         self._db, self._attempt, self._facts = db, attempt, facts
+        #: the URLs that were asked about last and what is stored of them, until the next commit
+        self._looked_up: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
@@ -43,7 +45,14 @@ class Known:
 
     def known(self, urls: Sequence[str]) -> set[str]:
         """Return those of the canonical URLs that are stored with a body or as external."""
-        return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
+        return set(self._generations(urls))
+
+    def _generations(self, urls: Sequence[str]) -> dict[str, int]:
+        """Return those of the URLs that are stored; a walk asks twice about one page, and nobody else stores meanwhile."""
+        asked = tuple(urls)
+        if self._looked_up is None or self._looked_up[0] != asked:
+            self._looked_up = asked, self._ask(lambda conn: crawling.known(conn, self._facts.target_code, asked))
+        return self._looked_up[1]
 
     def is_mine(self, url: str) -> bool:
         """Tell whether this very job has stored the article at `url`."""
@@ -54,8 +63,7 @@ class Known:
         """Return those that lie behind the frontier."""
         if self.is_first():
             return set()
-        return self._ask(
-            lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
+        return {url for url, generation in self._generations(urls).items() if generation <= self._facts.frontier_gen}
 
     def count(self) -> int:
         """Return how many items are stored for the target."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, func, or_, select, true
+from sqlalchemy import Connection, String, Text, bindparam, cast, func, or_, select, true, union_all
 
 from models.articles import article_aliases, articles, failed_items, validators
 from models.base import UtcDateTime, db_now, seconds_from
@@ -15,6 +15,11 @@ from models.requests import robots_copies
 from models.sites import IN_FORCE, sites, targets
 
 _AT_ONCE = 500
+#: one statement for articles and aliases, made once: each list page of each crawl asks it
+_KNOWN = union_all(*(
+    select(table.c.url, table.c.generation).where(
+        table.c.target_code == bindparam("b_target", type_=String()), table.c.url.in_(bindparam("b_urls", expanding=True)))
+    for table in (articles, article_aliases)))
 
 
 @dataclass(frozen=True)
@@ -60,15 +65,12 @@ def allowed_hosts(conn: Connection, group: str) -> set[str]:
     return {host for options in found for host in (options or {}).get("allowed_hosts") or ()}
 
 
-def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
-    """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
-    found: set[str] = set()
+def known(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, int]:
+    """Return those of the URLs that are stored, each with the generation in which it was first seen."""
+    found: dict[str, int] = {}
     for part in _parts(urls):
-        for table in (articles, article_aliases):
-            statement = select(table.c.url).where(table.c.target_code == target_code, table.c.url.in_(part))
-            if up_to is not None:
-                statement = statement.where(table.c.generation <= up_to)
-            found.update(conn.scalars(statement))
+        for url, generation in conn.execute(_KNOWN, {"b_target": target_code, "b_urls": list(part)}):
+            found[url] = min(generation, found.get(url, generation))
     return found
 
 
