@@ -23,7 +23,7 @@ acceptance: ## run the tests with RabbitMQ, TLS, nginx and long faults; as root,
 check: ## run lint, import contracts and types only
 	@scripts/check.sh
 
-bench: ## measure lanes against plain Celery on this machine
+bench: ## measure lanes against plain Celery and Procrastinate on this machine; ARGS=crawl: crawls against Scrapy
 	@scripts/bench.sh $(ARGS)
 
 lock: ## write requirements/constraints.txt from .venv

@@ -118,3 +118,12 @@ class Commit:
     site_code: str | None = None
     candidates: tuple[dict[str, Any], ...] = ()
     vitals: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def is_one_article(self) -> bool:
+        """Whether it brings one article with the progress and the request rows, and little else: most commits do."""
+        return len(self.articles) == 1 and self.progress is not None and not (
+            self.aliases or self.failed_items or self.unchanged or self.read_after_all or self.robots or self.weak_403
+            or self.listed or self.candidates or self.vitals
+        ) and all(value is None for value in (
+            self.last_completed_page, self.checkpoint, self.validators, self.cooldown_seen, self.frontier, self.outcome))

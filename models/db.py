@@ -24,8 +24,9 @@ from config import clock
 from config.errors import BadInput, ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
-from models.direct import direct
+from models.direct import Direct, direct_write
 from models.forks import GATE
+from models.together import Together
 
 T = TypeVar("T")
 log = get_logger("ratelane.db")
@@ -66,11 +67,14 @@ class Database:
             event.listen(self.engine, "begin", _begin_sqlite)
             GATE.watch(self)
             self._single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._together = Together(self._write_direct)
         else:
             # most statements stand alone: theirs are connections that never have to change how they commit
             together = max(2, connections // 3)
             self.engine = create_engine(url, pool_size=together, **options)
-            self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together, **options)
+            # nothing to roll back when they are given back
+            self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together,
+                                         pool_reset_on_return=None, **options)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -84,15 +88,25 @@ class Database:
         with self._guard(), self.engine.connect() as conn, conn.begin():
             yield conn
 
-    @contextmanager
-    def once(self) -> Iterator[Any]:
+    def once(self) -> AbstractContextManager[Any]:
         """Give a connection for one hot statement: the driver's own on PostgreSQL, a transaction on SQLite."""
+        return Direct(self._single) if self.dialect == "postgresql" else self.write()
+
+    def together(self, work: Callable[[Direct], T]) -> T:
+        """Do a short `work` of the driver's own statements and return what it returns, once that is committed.
+
+        On PostgreSQL each statement is a transaction of its own. On SQLite the works of several threads are committed
+        as one (see `models.together`): `work` may be done twice.
+        """
         if self.dialect == "postgresql":
-            with direct(self._single) as conn:
-                yield conn
-        else:
-            with self.write() as conn:
-                yield conn
+            with Direct(self._single) as conn:
+                return work(conn)
+        return self._together.do(work)
+
+    @contextmanager
+    def _write_direct(self) -> Iterator[Direct]:
+        with self._guard(), direct_write(self.engine) as conn:
+            yield conn
 
     @contextmanager
     def look(self) -> Iterator[Connection]:

@@ -7,7 +7,7 @@ and errors still go out as its exceptions, so nobody above notices the differenc
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,19 +40,38 @@ class Rows:
 
 
 class Direct:
-    """One autocommitting connection: each call is one statement and one transaction."""
+    """One connection of an engine's pool, for a block, or one that the caller has; if it autocommits, each call is one
+    statement and one transaction."""
 
-    def __init__(self, engine: Engine, connection: Any) -> None:
+    __slots__ = ("_connection", "_engine", "dialect")
+
+    def __init__(self, engine: Engine, connection: Any = None) -> None:
         self._engine, self._connection = engine, connection
+        self.dialect = engine.dialect.name
+
+    def __enter__(self) -> Direct:
+        self._connection = self._engine.raw_connection()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
 
     def exec_driver_sql(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> Rows:
         """Run a statement in the driver's own notation; raises what SQLAlchemy would raise."""
+        return Rows(self._run(sql, parameters, lambda cursor: cursor.fetchall()))
+
+    def change(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> int:
+        """Run a statement that returns no rows; returns how many it has changed."""
+        changed: int = self._run(sql, parameters, lambda cursor: cursor.rowcount)
+        return changed
+
+    def _run(self, sql: str, parameters: Any, read: Callable[[Any], Any]) -> Any:
         driver = self._engine.dialect.dbapi
         assert driver is not None
         cursor = self._connection.cursor()
         try:
             cursor.execute(sql, parameters)
-            return Rows(cursor.fetchall())
+            return read(cursor)
         except driver.Error as error:
             gone = self._engine.dialect.is_disconnect(error, self._connection, cursor)
             if gone:
@@ -84,10 +103,20 @@ def _compiled(engine: Engine, statement: Any) -> tuple[str, dict[str, Any], Any]
 
 
 @contextmanager
-def direct(engine: Engine) -> Iterator[Direct]:
-    """Give a connection of an autocommitting engine's pool."""
+def direct_write(engine: Engine) -> Iterator[Direct]:
+    """Give a SQLite connection inside one transaction, committed at the end and rolled back on an exception."""
     connection = engine.raw_connection()
     try:
-        yield Direct(engine, connection)
+        conn = Direct(engine, connection)
+        conn.change("BEGIN IMMEDIATE")
+        try:
+            yield conn
+            conn.change("COMMIT")
+        except BaseException:
+            # a full disk may have ended the transaction already
+            driver: Any = connection.dbapi_connection
+            if connection.is_valid and driver.in_transaction:
+                conn.change("ROLLBACK")
+            raise
     finally:
         connection.close()

@@ -6,15 +6,17 @@ Neither ever holds a transaction or a lock that somebody waits for. What is hear
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
-import psycopg
 from sqlalchemy import make_url
 
 from config import clock
 from models.db import postgresql_arguments
 from models.forks import GATE
+
+if TYPE_CHECKING:
+    import psycopg
 
 #: the channel of `NOTIFY`; one notification a transaction, without a payload
 CHANNEL = "ratelane"
@@ -57,6 +59,8 @@ class Notifications:
 
     def open(self) -> None:
         """Connect and LISTEN."""
+        import psycopg  # slow to import, and nobody on SQLite needs it
+
         _, where = self._url.get_dialect()().create_connect_args(self._url)
         self._line = psycopg.connect(
             **{**where, **postgresql_arguments(reports=False), "application_name": LISTENER}, autocommit=True)

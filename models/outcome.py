@@ -126,9 +126,11 @@ def storable(value: Any, _above: frozenset[int] = frozenset()) -> Any:
 
     What contains itself, or goes deeper than anybody would read, ends in ``…`` there.
     """
+    if type(value) in _AS_IT_IS:
+        return value
     if isinstance(value, str):
-        return value.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-    if value is None or isinstance(value, bool | int):
+        return _text(value)
+    if isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else None
@@ -137,9 +139,20 @@ def storable(value: Any, _above: frozenset[int] = frozenset()) -> Any:
             return "…"
         above = _above | {id(value)}
         if isinstance(value, dict):
-            return {storable(str(key)): storable(each, above) for key, each in value.items()}
+            return {_text(str(key)): each if type(each) in _AS_IT_IS else storable(each, above)
+                    for key, each in value.items()}
         return [storable(each, above) for each in value]
-    return storable(str(value))
+    return _text(str(value))
+
+
+#: every settle brings some twenty of them
+_AS_IT_IS = frozenset({type(None), bool, int})
+
+
+def _text(text: str) -> str:
+    if type(text) is str and text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def judge(ended: Ended, tally: Tally, limits: Limits, *, backoff_sec: float = 0.0) -> Verdict:

@@ -1,6 +1,16 @@
 #!/bin/sh
-# Measure lanes beside plain Celery; arguments go to the benchmark (--json, --runs N, --only NAME).
+# Run a benchmark: lanes (beside plain Celery and Procrastinate; without a name this one), crawl (beside Scrapy; it needs
+# nginx), claim or idle. Further arguments go to it (--json, --runs N, --only SHAPE).
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh test
-exec .venv/bin/python -m benchmarks.lanes "$@"
+name=lanes
+case ${1:-} in
+    lanes | crawl | claim | idle)
+        name=$1
+        shift
+        ;;
+esac
+extras=test
+[ "$name" = crawl ] && extras=bench
+scripts/setup.sh "$extras"
+exec .venv/bin/python -m "benchmarks.$name" "$@"

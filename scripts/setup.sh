@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make .venv fit for what was asked: `run` (the program) or `test` (the program and its checks). Does nothing if it is.
+# Make .venv fit for what was asked: `run` (the program), `test` (the program and its checks) or `bench` (these and what the
+# benchmarks race against). Does nothing if it is.
 set -eu
 cd "$(dirname "$0")/.."
 want=${1:-run}
@@ -33,12 +34,19 @@ make_venv() {
 case $want in
     run) extras= ;;
     test) extras='[test]' ;;
-    *) fail "knows 'run' and 'test', not '$want'" ;;
+    bench) extras='[test,bench]' ;;
+    *) fail "knows 'run', 'test' and 'bench', not '$want'" ;;
 esac
 
 # what the environment was made from; another folder or other requirements make it anew or bring it up to date
 wanted="$root $(cat pyproject.toml requirements/constraints.txt | cksum)"
-for ready in "$venv/.ready-test" "$venv/.ready-$want"; do
+case $want in
+    run) enough='run test bench' ;;
+    test) enough='test bench' ;;
+    *) enough=bench ;;
+esac
+for has in $enough; do
+    ready=$venv/.ready-$has
     if [ "$(cat "$ready" 2>/dev/null || true)" = "$wanted" ] && is_new_enough "$venv/bin/python"; then
         exit 0
     fi
@@ -48,7 +56,7 @@ if ! is_new_enough "$venv/bin/python" || [ "$(cat "$venv/.folder" 2>/dev/null ||
     make_venv
     printf '%s\n' "$root" >"$venv/.folder"
 fi
-rm -f "$venv/.ready-run" "$venv/.ready-test"
+rm -f "$venv/.ready-run" "$venv/.ready-test" "$venv/.ready-bench"
 say "setup: installing Ratelane$extras (once; a minute or two)"
 if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-warn-script-location \
     --constraint requirements/constraints.txt --editable ".$extras" >"$venv/setup.log" 2>&1; then

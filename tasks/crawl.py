@@ -137,9 +137,9 @@ def fetcher_of(facts: TargetFacts, access: Access, gate: CrawlGate, settings: Se
     """Return the client of one attempt."""
     return Fetcher(
         gate, user_agent=access.user_agent, timeout_sec=settings.request_timeout_sec,
-        max_body_bytes=settings.max_body_bytes, headers=access.headers, secret_headers=access.secret_headers,
-        cookies=access.cookies, auth=access.auth, proxy=access.proxy, legacy_tls=access.legacy_tls, mask=access.mask,
-        is_secure=facts.base_url.startswith("https:"))
+        max_body_bytes=settings.max_body_bytes, max_long_bytes=settings.max_sitemap_bytes, headers=access.headers,
+        secret_headers=access.secret_headers, cookies=access.cookies, auth=access.auth, proxy=access.proxy,
+        legacy_tls=access.legacy_tls, mask=access.mask, is_secure=facts.base_url.startswith("https:"))
 
 
 def spec_of(facts: TargetFacts, access: Access, settings: Settings) -> TargetSpec:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC
 from typing import Any
 
@@ -89,8 +89,7 @@ class CrawlJournal(Known):
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
         target = self._facts.target_code
-        article = self._same_page(article)
-        again = (article.url,) if article.url in self._failed else ()
+        again = (article.url,) if self.is_failed(article.url) else ()
         if article.alias_of is not None:
             alias = {"target_code": target, "url": article.url, "article_url": article.alias_of,
                      "title": article.title, "source_page": article.source_page, "generation": self._generation}
@@ -107,15 +106,6 @@ class CrawlJournal(Known):
             "external": article.external, "marked": article.marked, "facts": dict(article.facts),
             "etag": article.validators.etag or None, "last_modified": article.validators.last_modified or None,
             "generation": self._generation, "job_id": self._attempt.claim.job_id}
-
-    def _same_page(self, article: Article) -> Article:
-        """Turn an article into another URL of one that an earlier crawl stored from the same final URL (W40)."""
-        if (article.alias_of is not None or article.external or article.marked
-                or article.final_url == article.url):
-            return article
-        there = self._ask(
-            lambda conn: crawling.stored_from(conn, self._facts.target_code, article.final_url, article.url))
-        return article if there is None else replace(article, alias_of=there, text="")
 
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> bool:
         """Commit that an item could not be read; it does not become known. Tells whether it is given up by now."""
@@ -171,7 +161,6 @@ class CrawlJournal(Known):
 
     def mark_forbidden(self, url: str) -> None:
         """Commit that the URL answers 403 while its list page answers."""
-        self._failed[url] = True
         item = self._item(url, "", "", "forbidden: 403 again while its list page answers", forbidden=True)
         self._commit(self.progress, failed_items=(item,), weak_403=True)
 
@@ -199,7 +188,7 @@ class CrawlJournal(Known):
 
     def given_up(self) -> int:
         """Return how many items of the target are given up (rule P3)."""
-        return len(self._ask(lambda conn: crawling.given_up(conn, self._facts.target_code)))
+        return self._ask(lambda conn: crawling.given_up_count(conn, self._facts.target_code))
 
     def flush(self) -> None:
         """Commit what has gathered, before the attempt ends."""
@@ -229,13 +218,12 @@ class CrawlJournal(Known):
         return found
 
     def _item(self, url: str, title: str, source_page: str, error: str, *, forbidden: bool) -> dict[str, Any]:
-        self._failed.setdefault(url, forbidden)
         return {"target_code": self._facts.target_code, "url": url, "title": title,
                 "source_page": source_page, "error": error[:2000], "forbidden": forbidden,
                 "job_id": self._attempt.claim.job_id}
 
     def _commit(self, progress: Progress, **what: Any) -> None:
-        self.progress = progress
+        self.progress, self._looked_up = progress, None
         records, self._gate.records = self._gate.records, []
         delay, self._gate.new_delay = self._gate.new_delay, None
         what["usual_latency_sec"] = self._gate.take_usual()

@@ -44,8 +44,8 @@ class Known:
 
     def __init__(self, db: Database, attempt: Attempt, facts: TargetFacts) -> None:
         self._db, self._attempt, self._facts = db, attempt, facts
-        self._failed = self._ask(lambda conn: crawling.failed_urls(conn, facts.target_code))
-        self._given_up = {row.url: row for row in self._ask(lambda conn: crawling.given_up(conn, facts.target_code))}
+        #: the URLs that were asked about last and what is stored of them, until the next commit
+        self._looked_up: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
         self._stat_date = stat_date_of(attempt.started.options)
 
@@ -60,7 +60,14 @@ class Known:
 
     def known(self, urls: Sequence[str]) -> set[str]:
         """Return those of the canonical URLs that are stored with a body or as external."""
-        return self._ask(lambda conn: crawling.known(conn, self._facts.target_code, urls))
+        return set(self._generations(urls))
+
+    def _generations(self, urls: Sequence[str]) -> dict[str, int]:
+        """Return those of the URLs that are stored; a walk asks twice about one page, and nobody else stores meanwhile."""
+        asked = tuple(urls)
+        if self._looked_up is None or self._looked_up[0] != asked:
+            self._looked_up = asked, self._ask(lambda conn: crawling.known(conn, self._facts.target_code, asked))
+        return self._looked_up[1]
 
     def is_mine(self, url: str) -> bool:
         """Tell whether this very job has stored the article at `url`."""
@@ -69,8 +76,9 @@ class Known:
 
     def behind(self, urls: Sequence[str]) -> set[str]:
         """Return those that lie behind the frontier."""
-        return self._ask(
-            lambda conn: crawling.known(conn, self._facts.target_code, urls, up_to=self._facts.frontier_gen))
+        if self.is_first():
+            return set()
+        return {url for url, generation in self._generations(urls).items() if generation <= self._facts.frontier_gen}
 
     def count(self) -> int:
         """Return how many items are stored for the target."""
@@ -108,14 +116,22 @@ class Known:
         return Validators(*self._ask(lambda conn: crawling.list_validators(
             conn, self._facts.target_code, url, most_days=WHOLE_EVERY_DAYS)))
 
+    def stored_from(self, final_url: str, url: str) -> str | None:
+        """Return the URL of another article of the target that was read at `final_url`, None without one."""
+        return self._ask(lambda conn: crawling.stored_from(conn, self._facts.target_code, final_url, url))
+
+    def is_failed(self, url: str) -> bool:
+        """Tell whether the item at a URL could not be read so far."""
+        return self._ask(lambda conn: crawling.failed_item(conn, self._facts.target_code, url)) is not None
+
     def resting(self, urls: Sequence[str]) -> set[str]:
         """Return those of the URLs that are given up and were tried within the last week."""
-        return {url for url in urls if url in self._given_up and self._given_up[url].tried_sec < REST_SEC}
+        return self._ask(lambda conn: crawling.resting(conn, self._facts.target_code, urls, REST_SEC))
 
     def due_again(self) -> list[FailedItem]:
         """Return a few of those that are given up and were last tried a week ago."""
-        due = [row for row in self._given_up.values() if row.tried_sec >= REST_SEC]
-        return [FailedItem(row.url, row.title, row.source_page) for row in due[:_MOST_AGAIN]]
+        due = self._ask(lambda conn: crawling.due_again(conn, self._facts.target_code, REST_SEC, _MOST_AGAIN))
+        return [FailedItem(row.url, row.title, row.source_page) for row in due]
 
     def robots(self, host: str) -> RobotsCopy | None:
         """Return the stored robots.txt of a host, whatever its age."""
@@ -127,7 +143,9 @@ class Known:
 
     def forbidden(self, url: str) -> bool:
         """Tell whether the URL answered 403 before: as the evidence of a block, or because it was marked."""
-        return url in self._refused or self._failed.get(url, False)
+        if url in self._refused:
+            return True
+        return self._ask(lambda conn: crawling.failed_item(conn, self._facts.target_code, url)) is True
 
     def is_lone_403_weak(self) -> bool:
         """Tell whether an item of this target was ever found forbidden."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 
@@ -14,4 +15,16 @@ def run_body(lane: str) -> None:
     began = time.monotonic_ns()
     if _BODY_SEC:
         time.sleep(_BODY_SEC)
+    _stamp(lane, began)
+
+
+async def await_body(lane: str) -> None:
+    """Do the same on an event loop, which is free for other bodies meanwhile."""
+    began = time.monotonic_ns()
+    if _BODY_SEC:
+        await asyncio.sleep(_BODY_SEC)
+    _stamp(lane, began)
+
+
+def _stamp(lane: str, began: int) -> None:
     os.write(_FILE, f"{lane} {began} {time.monotonic_ns()}\n".encode())

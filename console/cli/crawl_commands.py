@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ def crawl(
     force: Annotated[bool, typer.Option("--force", help="Walk every page")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes")] = 1,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Slots of a worker [default: one per group, at most 128]",
+        int | None, typer.Option(min=1, help="Slots of a worker [default: one per group, shared by the workers]",
                                  show_default=False)
     ] = None,
     for_sec: Annotated[
@@ -41,9 +42,12 @@ def crawl(
     session, number = session_of(ctx), 0 if no_workers else workers
     # a worker's imports take as long as the command's own, and there is more than one core
     with standing_by(session.settings, number) as waiting:
+        gc.disable()  # what is imported stays: looking through it again and again only takes time
         from console.cli.crawling import Order, crawl_sites
         from console.cli.summary import print_summary
 
+        gc.freeze()
+        gc.enable()
         order = Order(file=file, targets=tuple(targets or ()), force=force, workers=number, concurrency=concurrency,
                       for_sec=for_sec)
         found = crawl_sites(session, order, waiting)

@@ -64,7 +64,7 @@ def crawl_sites(session: Session, order: Order, waiting: Sequence[Standby] = ())
             database = session.open_database()
             migrate(database)
             if order.workers:
-                crew.start_workers(order.workers, order.concurrency or _slots(described))
+                crew.start_workers(order.workers, order.concurrency or slots_of_each(described, order.workers))
             job_ids = _submit_all(session, database, described, order, display)
             _Watch(database, job_ids, crew, Ending(crew, interrupts, display.say), display).run(interrupts, order, age)
             display.close()
@@ -92,9 +92,13 @@ def contact_notes(settings: Settings, described: SitesFile) -> list[str]:
             "RATELANE_USER_AGENT, or `user_agent` in the file, so that their owners can find you"]
 
 
-def _slots(described: SitesFile) -> int:
-    """As many slots as there can be groups: a group has at least one site, and the groups are not known yet."""
-    return max(1, min(MOST_SLOTS, len(described.sites)))
+def slots_of_each(described: SitesFile, workers: int) -> int:
+    """Return the slots of each of so many workers: together as many as there can be groups, so that they share them.
+
+    A group has at least one site, and the groups are not known yet. With a slot for every group the first worker that is
+    ready would take all of them, and leave the others, and the machine's other cores, without work.
+    """
+    return max(1, min(MOST_SLOTS, -(-len(described.sites) // max(1, workers))))
 
 
 def _submit_all(

@@ -11,9 +11,10 @@ from config import clock
 from config.errors import StaleClaim
 from config.probes import probe
 from models.claim import Claim, Commit, Pulse, Started
+from models.direct import Direct
 from models.ledger.books import Books
 from models.outcome import storable, tally_of
-from models.statements import pauses, queueing, running, snapshots, stored
+from models.statements import article_commits, pauses, queueing, running, snapshots, stored
 
 
 class Running(Books):
@@ -60,6 +61,16 @@ class Running(Books):
     def commit(self, job_id: str, attempt: int, group: str, what: Commit) -> None:
         """Store what a body has done since its last commit, in one fenced transaction; raises StaleClaim."""
         probe("committing", job_id, attempt)
+        if not (what.is_one_article and self._store_new(job_id, attempt, group, what)):
+            self._store_all(job_id, attempt, group, what)
+        if what.crawl_delay_sec is not None or what.usual_latency_sec is not None:
+            # the group's row after the job's transaction: the order of locks is group first
+            with self.db.write() as conn:
+                conn.execute(pauses.set_pace(group, job_id, attempt, crawl_delay_sec=what.crawl_delay_sec,
+                                             usual_latency_sec=what.usual_latency_sec))
+        probe("committed", job_id, attempt)
+
+    def _store_all(self, job_id: str, attempt: int, group: str, what: Commit) -> None:
         fence = {"b_job": job_id, "b_attempt": attempt}
         with self.db.write() as conn:
             late, moment = _late(what), self.moment()
@@ -82,12 +93,26 @@ class Running(Books):
                 running.keep_robots(conn, clean(copy))
             self._note_target(conn, job_id, what)
             probe("in_transaction", job_id, attempt)
-        if what.crawl_delay_sec is not None or what.usual_latency_sec is not None:
-            # the group's row after the job's transaction: the order of locks is group first
-            with self.db.write() as conn:
-                conn.execute(pauses.set_pace(group, job_id, attempt, crawl_delay_sec=what.crawl_delay_sec,
-                                             usual_latency_sec=what.usual_latency_sec))
-        probe("committed", job_id, attempt)
+
+    def _store_new(self, job_id: str, attempt: int, group: str, what: Commit) -> bool:
+        """Store a new article the short way; False, with nothing written, if that is not what there is to do."""
+        article, progress = clean(what.articles[0]), storable(what.progress)
+        if not article.keys() >= article_commits.COLUMNS:
+            return False
+
+        def work(conn: Direct) -> bool:
+            late, moment = _late(what), self.moment()
+            job = {"job": job_id, "attempt": attempt, "group": group, "progress": progress, "page": what.current_page,
+                   "age": None if what.response_age_sec is None else what.response_age_sec + late,
+                   "gap": what.response_interval_sec, "answered": list(what.answered_lists),
+                   "busy": self.settings.park_after_sec + self.settings.request_timeout_sec}
+            rows = [{**clean(row), "b_started": row["b_started"] + late, "b_ended": row["b_ended"] + late}
+                    for row in what.requests]
+            stored = article_commits.store(conn, job, article, rows, moment.get("p_now"))
+            probe("in_transaction", job_id, attempt)
+            return stored
+
+        return self.db.together(work)
 
     def _store(self, conn: Connection, what: Commit) -> None:
         for article in what.articles:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, func, or_, select, true
+from sqlalchemy import Connection, String, Text, bindparam, cast, func, or_, select, true, union_all
 
 from models.articles import article_aliases, articles, failed_items, validators
 from models.base import UtcDateTime, db_now, seconds_from
@@ -15,6 +15,11 @@ from models.requests import robots_copies
 from models.sites import IN_FORCE, sites, targets
 
 _AT_ONCE = 500
+#: one statement for articles and aliases, made once: each list page of each crawl asks it
+_KNOWN = union_all(*(
+    select(table.c.url, table.c.generation).where(
+        table.c.target_code == bindparam("b_target", type_=String()), table.c.url.in_(bindparam("b_urls", expanding=True)))
+    for table in (articles, article_aliases)))
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,12 @@ def allowed_hosts(conn: Connection, group: str) -> set[str]:
     return {host for options in found for host in (options or {}).get("allowed_hosts") or ()}
 
 
-def known(conn: Connection, target_code: str, urls: Sequence[str], *, up_to: int | None = None) -> set[str]:
-    """Return those of the URLs that are stored; with `up_to` only those of that generation or an earlier one."""
-    found: set[str] = set()
+def known(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, int]:
+    """Return those of the URLs that are stored, each with the generation in which it was first seen."""
+    found: dict[str, int] = {}
     for part in parts(urls):
-        for table in (articles, article_aliases):
-            statement = select(table.c.url).where(table.c.target_code == target_code, table.c.url.in_(part))
-            if up_to is not None:
-                statement = statement.where(table.c.generation <= up_to)
-            found.update(conn.scalars(statement))
+        for url, generation in conn.execute(_KNOWN, {"b_target": target_code, "b_urls": list(part)}):
+            found[url] = min(generation, found.get(url, generation))
     return found
 
 
@@ -172,19 +174,37 @@ def stored_count(conn: Connection, target_code: str) -> int:
         select(func.count()).select_from(articles).where(articles.c.target_code == target_code)).scalar_one())
 
 
-def failed_urls(conn: Connection, target_code: str) -> dict[str, bool]:
-    """Return the URLs of the target's failed items, and whether each was found forbidden."""
-    rows = conn.execute(select(failed_items.c.url, failed_items.c.forbidden).where(
-        failed_items.c.target_code == target_code))
-    return {row.url: bool(row.forbidden) for row in rows}
+def failed_item(conn: Connection, target_code: str, url: str) -> bool | None:
+    """Return whether an item that could not be read was found forbidden; None if nothing failed there."""
+    found = conn.execute(select(failed_items.c.forbidden).where(
+        failed_items.c.target_code == target_code, failed_items.c.url == url)).first()
+    return None if found is None else bool(found.forbidden)
 
 
-def given_up(conn: Connection, target_code: str) -> list[Any]:
-    """Return the items that are given up, the oldest try first, each with `tried_sec` ago (rule P3)."""
+def resting(conn: Connection, target_code: str, urls: Sequence[str], rest_sec: float) -> set[str]:
+    """Return those of the URLs whose item is given up and was tried less than `rest_sec` ago (rule P3)."""
+    table, found = failed_items.c, set[str]()
+    for part in parts(urls):
+        found.update(conn.scalars(select(table.url).where(
+            table.target_code == target_code, table.url.in_(part), table.given_up_at.is_not(None),
+            seconds_from(table.last_at, db_now()) < rest_sec)))
+    return found
+
+
+def due_again(conn: Connection, target_code: str, rest_sec: float, most: int) -> list[Any]:
+    """Return at most so many of the items that are given up and were tried at least `rest_sec` ago, the oldest try first."""
     table = failed_items.c
     return list(conn.execute(
-        select(table.url, table.title, table.source_page, seconds_from(table.last_at, db_now()).label("tried_sec"))
-        .where(table.target_code == target_code, table.given_up_at.is_not(None)).order_by(table.last_at, table.url)))
+        select(table.url, table.title, table.source_page)
+        .where(table.target_code == target_code, table.given_up_at.is_not(None),
+               seconds_from(table.last_at, db_now()) >= rest_sec)
+        .order_by(table.last_at, table.url).limit(most)))
+
+
+def given_up_count(conn: Connection, target_code: str) -> int:
+    """Return how many items of the target are given up."""
+    return int(conn.execute(select(func.count()).select_from(failed_items).where(
+        failed_items.c.target_code == target_code, failed_items.c.given_up_at.is_not(None))).scalar_one())
 
 
 def is_given_up(conn: Connection, target_code: str, url: str) -> bool:

@@ -18,6 +18,7 @@ from amqp.exceptions import ChannelError, NotFound, PreconditionFailed, Recovera
 from kombu import Producer, Queue
 
 from config.logs import get_logger, log_event
+from routing.lanes.trip import OneTrip
 from routing.queues import lane_queue
 
 log = get_logger("ratelane.handover")
@@ -53,6 +54,17 @@ class LaneChannel:
         self.queue(lane)
         self._producer.publish(body, routing_key=lane, exchange="", delivery_mode=1, retry=False, **properties)
 
+    def put(self, lane: str, body: str | bytes, **properties: Any) -> None:
+        """Publish to the queue of a lane what the next get is for; on Redis both are one trip."""
+        if self._trip is None:
+            self.publish(lane, body, **properties)
+            return
+        self._trip.hold(True)
+        try:
+            self.publish(lane, body, **properties)
+        finally:
+            self._trip.hold(False)
+
     def pass_on(self, message: Any, queue: str) -> None:
         """Publish a message that was got here to `queue`, as it came."""
         pass_on(self._producer, message, queue)
@@ -78,7 +90,7 @@ class LaneChannel:
 
     def _open(self) -> None:
         self.channel = self._connection.channel()
-        _reuse_client(self.channel)
+        self._trip = _one_client(self.channel)
         self._producer = Producer(self.channel, auto_declare=False)
         # a lane is busy again and again: binding its queue to the channel anew each time copies it
         self.queue = lru_cache(maxsize=QUEUES_KEPT)(self._bind)
@@ -104,9 +116,11 @@ def pass_on(producer: Any, message: Any, queue: str) -> None:
         content_type=message.content_type, content_encoding=message.content_encoding, **kept)
 
 
-def _reuse_client(channel: Any) -> None:
+def _one_client(channel: Any) -> OneTrip | None:
     """Let a Redis channel use one client for all its commands; kombu makes a new one for each, which costs more."""
     make = getattr(channel, "_create_client", None)
-    if make is not None:
-        client = make()
-        channel._create_client = lambda asynchronous=False: make(asynchronous) if asynchronous else client
+    if make is None:
+        return None
+    trip = OneTrip(make())
+    channel._create_client = lambda asynchronous=False: make(asynchronous) if asynchronous else trip
+    return trip

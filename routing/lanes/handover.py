@@ -85,7 +85,7 @@ class HandOver:
         lane = lane_name(held.claim.group)
         body, headers = message_of(held, self._task_of(held.claim.kind))
         for _ in range(PUBLISHES):
-            self.line.publish(lane, body, headers=headers, content_type="application/json", content_encoding="utf-8",
+            self.line.put(lane, body, headers=headers, content_type="application/json", content_encoding="utf-8",
                               correlation_id=held.claim.job_id)
             probe("published", held.claim.job_id, held.claim.attempt)
             message = self._get_mine(lane, held)

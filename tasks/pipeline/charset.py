@@ -12,6 +12,7 @@ from w3lib.encoding import html_body_declared_encoding, http_content_type_encodi
 _ENOUGH_BYTES = 200
 _ENOUGH_HIGH_BYTES = 24
 _SAMPLE_BYTES = 65_536
+_ASCII = bytes(range(0x80))
 
 
 def decode(body: bytes, content_type: str = "") -> tuple[str, str]:
@@ -35,7 +36,7 @@ def _declared(body: bytes, content_type: str) -> list[str]:
     # Servers name Latin-1 by default, and nearly any bytes decode as it: it is heard last.
     charsets.sort(key=lambda charset: charset == "cp1252")
     # Text of some length is valid UTF-8 only if it is UTF-8, whatever the page says.
-    if sum(byte > 0x7F for byte in body[:_SAMPLE_BYTES]) >= _ENOUGH_HIGH_BYTES and _strictly(body, "utf-8") is not None:
+    if len(body[:_SAMPLE_BYTES].translate(None, _ASCII)) >= _ENOUGH_HIGH_BYTES and _strictly(body, "utf-8") is not None:
         charsets.insert(0, "utf-8")
     return charsets
 

@@ -63,7 +63,7 @@ def _moment(found: re.Match[str], zone: ZoneInfo) -> datetime | None:
     try:
         if offset := parts.get("zone"):
             sign = "+00:00" if offset in ("Z", "UTC", "GMT") else offset
-            return datetime.strptime("{}-{}-{} {}:{}:{} ".format(*numbers) + sign, "%Y-%m-%d %H:%M:%S %z")
+            return datetime.fromisoformat("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}".format(*numbers) + sign)
         return datetime(*numbers, tzinfo=zone)  # type: ignore[misc, arg-type]
     except ValueError:
         return None

@@ -21,8 +21,8 @@ from tasks.pipeline.waf import Memory, Seen, Sign, Verdict, judge
 _EVIDENCE_CHARS = 2_000
 #: a cookie's name and value, at the beginning or behind the comma that joins two headers (dates have commas too)
 _COOKIE_VALUE = re.compile(r"((?:^|(?<=,))\s*[^=;,\s]+)=[^;,]*")
-#: so many bodies travel in the place of a parked attempt: a block page comes twice in a row
-_MOST_BODIES = 20
+#: a block page comes twice in a row: so many bodies are remembered, and travel in the place of a parked attempt
+_MOST_REMEMBERED, _MOST_BODIES = 1_000, 20
 #: robots.txt that answers like this is asked again later (rule P4); the site's other pages are none of its business
 _NOT_NOW = frozenset({429, 503})
 
@@ -119,7 +119,12 @@ class Firewall:
         return judge(seen, self._memory, self._off, self._extra)
 
     def _is_twin(self, page: FetchedPage) -> bool:
-        first = self._bodies.setdefault(hashlib.sha256(page.body).hexdigest(), page.final_url)
+        body = hashlib.sha256(page.body).hexdigest()
+        first = self._bodies.pop(body, page.final_url)
+        # in the order in which they came last: what keeps coming is never forgotten
+        self._bodies[body] = first
+        if len(self._bodies) > _MOST_REMEMBERED:
+            del self._bodies[next(iter(self._bodies))]
         return first != page.final_url
 
 

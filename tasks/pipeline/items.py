@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tasks.pipeline.adapters.base import ArticleParts, Item
+from tasks.pipeline.diskset import DiskSet
 from tasks.pipeline.extract import hash_of
 from tasks.pipeline.marks import mark_of
 from tasks.pipeline.place import article_kept, article_restored
@@ -29,10 +30,7 @@ class Items:
         self._spec, self._reader, self._journal, self._gate = spec, reader, journal, gate
         self._wishes = wishes
         self._result, self._progress = result, result.progress
-        self._handled: set[str] = set()
-        self._settled: set[str] = set()
-        #: final URL → canonical URL of the article that was stored from there
-        self._stored_at: dict[str, str] = {}
+        self._handled, self._settled = DiskSet(), DiskSet()
         #: an article whose body is another's, until the next answer tells a copy from a block page
         self._held: Article | None = None
         #: known items that were to be read again and could not be
@@ -44,7 +42,7 @@ class Items:
 
     def document(self, urls: Collection[str]) -> dict[str, Any]:
         """Return the JSON-able form of what is done with of the items `urls` (see `tasks.pipeline.place`)."""
-        return {"handled": sorted(self._handled.intersection(urls)), "settled": sorted(self._settled.intersection(urls)),
+        return {"handled": sorted(self._handled.of(urls)), "settled": sorted(self._settled.of(urls)),
                 "held": None if self._held is None else article_kept(self._held)}
 
     def recall(self, place: Mapping[str, Any]) -> None:
@@ -54,13 +52,18 @@ class Items:
         held = place.get("held")
         self._held = None if held is None else article_restored(held)
 
+    def close(self) -> None:
+        """Forget what was handled."""
+        self._handled.close()
+        self._settled.close()
+
     def behind_first_met(self, items: Sequence[Item]) -> tuple[Item, ...] | None:
         """Return the items that were never met and stand behind one that was handled or is known; None: none was met.
 
         Pinned ones count as neither.
         """
         urls = [item.url for item in items]
-        met = self._handled.intersection(urls) | self._journal.known(urls)
+        met = self._handled.of(urls) | self._journal.known(urls)
         first = next((at for at, item in enumerate(items) if item.url in met and not item.pinned), None)
         return None if first is None else tuple(item for item in items[first:] if item.url not in met)
 
@@ -70,16 +73,19 @@ class Items:
         Pinned items do not count, nor do items that are settled without a body (gone, forbidden, robots).
         """
         urls = [item.url for item in items]
-        known, behind = self._journal.known(urls), self._journal.behind(urls)
-        own = self._journal.own([url for url in dict.fromkeys(urls) if url in known - behind - self._handled])
-        old = known - own - self._handled
+        known, done = self._journal.known(urls), self._handled.of(urls)
+        behind = self._journal.behind(list(known))
+        fresh = known - behind - done
+        own = self._journal.own([url for url in dict.fromkeys(urls) if url in fresh])
+        old = known - own - done
         again = self._wishes.again(old) | self._changed([item for item in items if item.url in old])
         resting = set() if self._wishes.refetch else self._journal.resting(urls) - known
-        asked = {item.url for item in items if self._is_read(item, known | resting)
+        left_alone = known | resting
+        asked = {item.url for item in items if self._is_read(item, left_alone)
                  or (item.url in again and item.parts is None)}
-        self._progress.items_left = len(asked - self._handled)
+        self._progress.items_left = len(asked - done)
         for item in items:
-            is_done, is_new = item.url in self._handled, item.url not in known
+            is_done, is_new = item.url in done, item.url not in known
             self._gate.stop_point(sends=not is_done and item.url in asked)
             if is_done:
                 continue
@@ -92,9 +98,11 @@ class Items:
                 self._take(item, source)
             elif item.url not in own:
                 self._meet(item, source, is_stale=item.url in again)
+            done.add(item.url)
             self._handled.add(item.url)
         self._release()
-        counting = [item.url for item in items if not item.pinned and item.url not in self._settled]
+        settled = self._settled.of(urls)
+        counting = [item.url for item in items if not item.pinned and item.url not in settled]
         return bool(counting) and all(url in behind for url in counting)
 
     def _changed(self, items: Sequence[Item]) -> set[str]:
@@ -197,10 +205,11 @@ class Items:
 
     def _article(self, item: Item, source: str, parts: ArticleParts, read: ReadItem | None) -> Article:
         """Return what is stored of an item; `read` None: the list gave it whole."""
+        final_url = item.url if read is None else read.page.final_url
         return Article(
             url=item.url, own_id=item.own_id, title=parts.title, published_at=parts.published_at, text=parts.text,
             sha256=hash_of(parts.text), source_page=source,
-            final_url=item.url if read is None else canonical(read.page.final_url), external=False,
+            final_url=final_url if final_url == item.url else canonical(final_url), external=False,
             charset="" if read is None else read.page.charset, facts=parts.facts,
             validators=NOTHING if read is None else read.page.validators)
 
@@ -217,12 +226,12 @@ class Items:
         self._commit(article)
 
     def _first_stored(self, article: Article) -> str | None:
-        """Return the article that this one is already: it lies where this item's redirect ended (public report W40),
-        or has its text and the site's own id of it (W37).
+        """Return the article that this one is already: it lies where this item's redirect ended, or came from there
+        (public report W40), or has its text and the site's own id of it (W37).
         """
         url, final_url = article.url, article.final_url
-        if final_url in self._stored_at:
-            return self._stored_at[final_url]
+        if (there := self._journal.stored_from(final_url, url)) is not None:
+            return there
         if final_url != url and final_url in self._journal.known([final_url]):
             return final_url
         if article.own_id is None:
@@ -231,7 +240,6 @@ class Items:
         return None if same == url else same
 
     def _commit(self, article: Article) -> None:
-        self._stored_at.setdefault(article.final_url, article.url)
         if article.alias_of is None:
             self._progress.items_new += 1
             self._wishes.took()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tasks.pipeline.adapters.base import Item, ListPage
+from tasks.pipeline.diskset import DiskSet
 from tasks.pipeline.items import Items
 from tasks.pipeline.place import OpenPage, fingerprint
 from tasks.pipeline.ports import Journal
@@ -20,7 +21,7 @@ class Lists:
     def __init__(self, reader: Reader, items: Items, journal: Journal, result: CrawlResult, tally: Tally) -> None:
         self._reader, self._items, self._journal = reader, items, journal
         self._result, self._progress, self._tally = result, result.progress, tally
-        self.fingerprints: set[str] = set()
+        self.fingerprints = DiskSet()
         self.frame: frozenset[str] = frozenset()
         #: the URL of the page before
         self.before = ""

@@ -78,6 +78,8 @@ def look(spec: TargetSpec, fetcher: Fetcher, journal: Journal, gate: Gate) -> Si
         if parked.reason != "robots_unreachable":
             raise
         seen.trouble, seen.unreachable = parked.detail, True
+    finally:
+        reader.close()
     seen.robots = dict(reader.robots.decisions)
     return seen
 

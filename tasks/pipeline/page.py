@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, BinaryIO
 
+from tasks.pipeline import spool
 from tasks.pipeline.charset import decode
 from tasks.pipeline.ports import Validators
 
-#: of a longer body, which is a sitemap or a file, the firewall's signs are looked for in the beginning alone
+#: of a longer body, which is a file, the firewall's signs are looked for in the beginning alone
 _MOST_BYTES_JUDGED = 2_000_000
 _PACKED = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class FetchedPage:
-    """A response with its whole body, decompressed.
+    """A response with its whole body, decompressed; a long one that is read in pieces has its beginning in `body`, and all
+    of it in `file` (see `open`).
 
     `url` is what was asked for, `final_url` what answered after the redirects, `hops` the URLs on the way. `headers`
     have lower-case names, `cookies` are the names that this response set. If a redirect was not followed, `status`
     is the redirect's, `location` where it led, and `stopped` why it was not (``outside``, ``private``, ``robots``).
+    `max_bytes` is how long the body might have been. `reading` is for the adapter that walks a page in parts: what it
+    has open between two of them.
     """
 
     url: str
@@ -33,6 +38,19 @@ class FetchedPage:
     location: str = ""
     stopped: str = ""
     received: int = 0
+    file: BinaryIO | None = field(default=None, repr=False, compare=False)
+    max_bytes: int | None = None
+    reading: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def open(self) -> BinaryIO:
+        """Return the whole body for reading from its first byte on; only one reader at a time."""
+        return spool.opened(self.body, self.file)
+
+    def close(self) -> None:
+        """Give up the file, and what is open of it; the beginning stays."""
+        self.reading.clear()
+        if self.file is not None:
+            self.file.close()
 
     @property
     def is_success(self) -> bool:
@@ -66,7 +84,9 @@ class FetchedPage:
         """The text as far as a firewall could speak in it: a packed file has none, and of a huge one it is the start."""
         if self.body.startswith(_PACKED):
             return ""
-        return self.text if len(self.body) <= _MOST_BYTES_JUDGED else decode(self.body[:100_000], self.content_type)[0]
+        if len(self.body) <= _MOST_BYTES_JUDGED:
+            return self.text
+        return decode(self.body[: spool.BEGINNING], self.content_type)[0]
 
     @property
     def charset(self) -> str:

@@ -219,6 +219,11 @@ class Journal(Protocol):
         None without one: neither the id nor the text alone makes two URLs one article (rule P2, public report W37).
         """
 
+    def stored_from(self, final_url: str, url: str) -> str | None:
+        """Return the canonical URL of an article of this target, not `url`, that was read at `final_url`; None without
+        one. External items and marked ones were not read.
+        """
+
     def stale(self, urls: Sequence[str], days: float) -> set[str]:
         """Return those of the known URLs whose body was last read, or found unchanged, more than `days` days ago.
 

@@ -95,14 +95,30 @@ class Reader:
         if begun is not None and begun.url == url:
             page, (rest, trouble) = begun, self._parsed(lambda: self._listing(begun, kept))
             if rest is None:
+                begun.close()
                 raise Unread(trouble)
             listing = rest
         else:
+            if begun is not None:
+                begun.close()
             self.admit(url)
-            page, listing = _tries(lambda: self._list_once(url, lambda page: self._listing(page, kept),
-                                                           lambda listing: bool(listing.items) or listing.goes_on, since))
-        self._unfinished = page if listing.has_rest else None
+            page, listing = _tries(lambda: self._list_once(
+                url, lambda page: self._listing(page, kept), lambda listing: bool(listing.items) or listing.goes_on, since,
+                in_pieces=getattr(self._adapter, "reads_in_pieces", False)))
+        if listing.has_rest:
+            self._unfinished = page
+        else:
+            page.close()
         return page, listing
+
+    def holds(self, url: str) -> bool:
+        """Tell whether the next part of what was read last is there: no request is needed for it."""
+        return self._unfinished is not None and self._unfinished.url == url
+
+    def close(self) -> None:
+        """Give up the list page of which only a part was walked."""
+        if self._unfinished is not None:
+            self._unfinished.close()
 
     def learned(self, url: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what an adapter that prepares keeps behind the page at `url`; raises as `list_page` does."""
@@ -140,9 +156,21 @@ class Reader:
         return _tries(lambda: self._item_once(item, since))
 
     def _list_once(
-        self, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool], since: Validators = NOTHING
+        self, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool],
+        since: Validators = NOTHING, *, in_pieces: bool = False,
     ) -> tuple[FetchedPage, T]:
-        page = self._fetch(url, getattr(self._adapter, "max_list_bytes", None), since)
+        page = self._fetch(url, getattr(self._adapter, "max_list_bytes", None), since, in_pieces=in_pieces)
+        try:
+            return page, self._judged(page, url, parse, has_expected, since)
+        except BaseException:
+            page.close()
+            raise
+
+    def _judged(
+        self, page: FetchedPage, url: str, parse: Callable[[FetchedPage], T], has_expected: Callable[[T], bool],
+        since: Validators,
+    ) -> T:
+        """Return what an adapter makes of a list page that has come, unless the firewall speaks in it."""
         if page.status == _NOT_MODIFIED and since != NOTHING:
             self.firewall.judge(page, has_expected=True)
             raise Unchanged(url)
@@ -155,7 +183,7 @@ class Reader:
         if verdict is None and listing is not None and not page.body.strip():
             listing, trouble = None, "wrong shape: an empty body"
         if verdict is None and listing is not None:
-            return page, listing
+            return listing
         trouble = trouble or f"status {page.status}"
         raise Unread(trouble, again=_may_pass(page.status) or verdict is not None, status=page.status)
 
@@ -207,10 +235,12 @@ class Reader:
             return None, trouble
         return (parts, "") if normalise(parts.text) else (None, "no readable text")
 
-    def _fetch(self, url: str, max_bytes: int | None = None, since: Validators = NOTHING) -> FetchedPage:
+    def _fetch(
+        self, url: str, max_bytes: int | None = None, since: Validators = NOTHING, *, in_pieces: bool = False
+    ) -> FetchedPage:
         try:
             page = self._fetcher.fetch(url, scope=self.scope, max_bytes=max_bytes, inspect=self._inspect,
-                                       conditions=since.headers)
+                                       conditions=since.headers, in_pieces=in_pieces)
         except FetchFailed as error:
             self.firewall.judge_failure(error)
             raise Unread(str(error), again=error.kind in _TRANSIENT, settled=error.kind == "private") from error

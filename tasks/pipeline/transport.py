@@ -8,11 +8,12 @@ address that was judged is the one that is connected to, so that no second answe
 from __future__ import annotations
 
 import queue
+import re
 import socket
 import ssl
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -20,12 +21,17 @@ import httpcore2
 import httpx2
 
 from config.clock import monotonic
+from tasks.pipeline.answer import Answer
 from tasks.pipeline.urls import Scope, is_private
 
 #: after this many idle seconds the site has hung up itself
 _IDLE_SEC = 60.0
 #: OpenSSL's SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 _OP_LEGACY_SERVER_CONNECT = 0x4
+
+
+#: URLs in which there is nothing to escape and nothing to make out: nearly all of them
+_PLAIN = re.compile(r"(https?)://([a-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?")
 
 
 class AddressRefused(Exception):
@@ -38,6 +44,8 @@ class Budget:
     def __init__(self) -> None:
         self.ends = 0.0
         self.scope: Scope | None = None
+        #: told directly before each byte string of a request is written (to a proxy as well); may raise
+        self.on_write: Callable[[], None] = lambda: None
 
     def left(self, error: type[Exception]) -> float:
         """Return the seconds that are left; raises `error` if there are none."""
@@ -58,6 +66,8 @@ class _Stream(httpcore2.NetworkStream):
         return self._inner.read(max_bytes, self._budget.left(httpcore2.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if buffer:
+            self._budget.on_write()
         self._inner.write(buffer, self._budget.left(httpcore2.WriteTimeout))
 
     def close(self) -> None:
@@ -132,17 +142,6 @@ def _resolve(host: str, port: int, left: float) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in answer))
 
 
-class _Body(httpx2.SyncByteStream):
-    def __init__(self, stream: Iterable[bytes], close: Callable[[], None]) -> None:
-        self._stream, self._close = stream, close
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._stream
-
-    def close(self) -> None:
-        self._close()
-
-
 @cache
 def _context(verify: bool) -> ssl.SSLContext:
     """Load the certificates once for the process: crawls come and go by the thousand."""
@@ -179,8 +178,8 @@ def is_handshake(error: BaseException) -> bool:
     return cause is not None and not isinstance(cause, ssl.SSLCertVerificationError)
 
 
-class Transport(httpx2.BaseTransport):
-    """An httpx2 transport over connections that obey `budget`; errors are httpcore2's.
+class Transport:
+    """Sends requests over connections that obey `budget`; errors are httpcore2's.
 
     With `legacy_tls`, a host with which the standard handshake fails is spoken to in the old ways from then on: some
     hosts hang with those, so they are never the first (rule P4). No request was sent until a handshake is over.
@@ -210,27 +209,28 @@ class Transport(httpx2.BaseTransport):
         self._old_hosts.add(host)
         return found
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        assert isinstance(request.stream, httpx2.SyncByteStream)
+    def send(self, url: str, headers: list[tuple[bytes, bytes]]) -> Answer:
+        """Ask for a URL and return the answer as soon as its headers have come; the ``Host`` header is added."""
+        scheme, host, port, target, name = _place(url)
         sent = httpcore2.Request(
-            method=request.method,
-            url=httpcore2.URL(
-                scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port,
-                target=request.url.raw_path,
-            ),
-            headers=request.headers.raw, content=request.stream, extensions=request.extensions,
-        )
-        answer = self._send(sent)
-        assert isinstance(answer.stream, Iterable)
-        return httpx2.Response(
-            status_code=answer.status, headers=answer.headers, stream=_Body(answer.stream, answer.close),
-            extensions=answer.extensions,
-        )
+            "GET", httpcore2.URL(scheme=scheme, host=host, port=port, target=target), headers=[(b"Host", name), *headers])
+        return Answer(self._send(sent))
 
     def close(self) -> None:
         self._pool.close()
         if self._old_pool is not None:
             self._old_pool.close()
+
+
+def _place(url: str) -> tuple[bytes, bytes, int | None, bytes, bytes]:
+    """Return a URL's scheme, host, port, target and what ``Host`` says of it, as they go over the wire."""
+    if found := _PLAIN.fullmatch(url):
+        scheme, host, port, target = found.groups()
+        if port is None or int(port) not in (80, 443):
+            return (scheme.encode(), host.encode(), None if port is None else int(port), (target or "/").encode(),
+                    host.encode() if port is None else f"{host}:{port}".encode())
+    parts = httpx2.URL(url)
+    return parts.raw_scheme, parts.raw_host, parts.port, parts.raw_path, parts.netloc
 
 
 def _pool(budget: Budget, context: ssl.SSLContext, proxy: str | None) -> httpcore2.ConnectionPool:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from config.errors import Parked, PermanentJobError
 from tasks.pipeline.adapters import find
 from tasks.pipeline.adapters.base import Adapter, Keeping, ListPage
+from tasks.pipeline.diskset import DiskSet
 from tasks.pipeline.fetcher import Fetcher
 from tasks.pipeline.items import Items
 from tasks.pipeline.lists import Lists
@@ -38,7 +39,11 @@ def crawl(spec: TargetSpec, start: StartPoint, fetcher: Fetcher, journal: Journa
         raise PermanentJobError(str(error)) from error
     except ValidationError as error:
         raise PermanentJobError(f"options of {spec.target_code}: {error}") from error
-    return _Walk(spec, start, adapter, options, Reader(spec, adapter, options, fetcher, journal, gate), journal, gate).run()
+    walk = _Walk(spec, start, adapter, options, Reader(spec, adapter, options, fetcher, journal, gate), journal, gate)
+    try:
+        return walk.run()
+    finally:
+        walk.close()
 
 
 class _Walk:
@@ -52,7 +57,7 @@ class _Walk:
         self._progress = self._result.progress
         self._wishes = Wishes(options, journal, refetch=start.refetch)
         self._items = Items(spec, reader, journal, gate, self._result, self._wishes)
-        self._visited: set[str] = set()
+        self._visited = DiskSet()
         self._tally = Tally(self._result)
         self._lists = Lists(reader, self._items, journal, self._result, self._tally)
         #: the list is walked; what is left are items that were given up
@@ -60,6 +65,11 @@ class _Walk:
         #: what an adapter that keeps something keeps, as of the page that is open or comes next; None: nothing yet
         self._kept: dict[str, Any] | None = None
         self._opened: OpenPage | None = None
+
+    def close(self) -> None:
+        """Give up what the walk holds in temporary files."""
+        for one in (self._reader, self._items, self._lists.fingerprints, self._visited):
+            one.close()
 
     def run(self) -> CrawlResult:
         page, state, place = self._start.after_page + 1, dict(self._start.state), dict(self._start.place or {})
@@ -157,11 +167,11 @@ class _Walk:
     def _page(self, page: int, state: Mapping[str, Any]) -> dict[str, Any] | None:
         """Walk one list page; returns the next one's state, None at the end of the walk."""
         is_open = self._opened is not None and self._opened.page == page
-        self._gate.stop_point(sends=not is_open)
         address = self._adapter.list_url(page, self._options, state)
-        if address is None:
+        url = None if address is None else self._url(address, f"list page {page}")
+        self._gate.stop_point(sends=not (is_open or (url is not None and self._reader.holds(url))))
+        if url is None:
             return None
-        url = self._url(address, f"list page {page}")
         if not is_open:
             self._opened = self._lists.open(
                 page, url, self._kept, is_promised=bool(state.get("next") or state.get("goes_on")), may_skip=self._may_skip(page))

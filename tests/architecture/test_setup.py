@@ -114,7 +114,8 @@ def test_the_last_line_of_ci_sums_both_runs(
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
 
 
-@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]])
+@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values()
+                                                              for line in extra)])
 def test_the_lock_has_a_version_that_the_project_allows_of(line: str) -> None:
     wanted = Requirement(line)
 

@@ -151,6 +151,39 @@ def test_r5_no_lane_gets_more_than_one_turn_ahead_of_another(database: Database,
     assert set(turns.values()) == {6}
 
 
+@pytest.mark.parametrize("turns_before", [0, 250])
+def test_r5_a_lane_with_a_thousand_jobs_delays_a_lane_with_one_by_at_most_one_job(
+    database: Database, turns_before: int
+) -> None:
+    """One slot, and the single job comes while a job of the long lane runs: it is the next one."""
+    seed(database, SMALL)
+    bench = Bench(database)
+    with database.write() as conn:
+        for _ in range(1000):
+            bench.submit("t1", conn=conn)
+    for _ in range(turns_before):
+        bench.settle(bench.start(bench.claim()))
+        bench.clock.advance(0.01)
+    running = bench.start(bench.claim())
+    assert running.claim.group == "g1"
+    single = bench.submit("t2").job_id
+    bench.clock.advance(0.01)
+    bench.settle(running)
+    assert bench.claim().job_id == single
+
+
+def test_r4_a_head_that_backs_off_delays_nobody_behind_it(bench: Bench) -> None:
+    """Neither in its own lane nor in another one: five failures that wait, and what is behind them runs at once."""
+    waiting = []
+    for _ in range(5):
+        failed = bench.begin("t1", priority=1)
+        bench.settle(failed, ValueError("x"))
+        waiting.append(failed.claim.job_id)
+    behind, elsewhere = bench.submit("t1").job_id, bench.submit("t2").job_id
+    assert {claim.job_id for claim in bench.claims()} == {behind, elsewhere}
+    assert {bench.job(job_id)["status"] for job_id in waiting} == {"queued"}
+
+
 def test_r5_a_group_that_waits_behind_its_pause_is_as_old_as_the_end_of_the_pause(bench: Bench) -> None:
     bench.change(rate_groups, rate_groups.c.key == "g1", pause_until=START + timedelta(seconds=10))
     bench.submit("t1")

@@ -131,6 +131,11 @@ class MemoryJournal(Journal):
                 if article.alias_of is None and (article.own_id, article.sha256) == (own_id, sha256))
         return next(same, None)
 
+    def stored_from(self, final_url: str, url: str) -> str | None:
+        read = (one.url for one in self.articles.values() if one.final_url == final_url and one.url != url
+                and one.alias_of is None and not (one.external or one.marked))
+        return next(read, None)
+
     def stale(self, urls: Sequence[str], days: float) -> set[str]:
         return {url for url in urls if self.age_days.get(url, -1.0) >= days}
 

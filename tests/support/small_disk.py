@@ -7,6 +7,7 @@ may let the file grow while the file named by ``SMALL_DISK`` exists.
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
 
 from config.celery import app
 
@@ -26,11 +28,11 @@ UNLIMITED = 1_073_741_823
 def may_not_grow(flag: Path) -> None:
     """Make every SQLite file that this process writes keep its size while `flag` exists."""
 
-    @event.listens_for(Engine, "begin")
-    def _limit(conn: Connection) -> None:
-        if conn.dialect.name == "sqlite":
+    @event.listens_for(Pool, "checkout")
+    def _limit(connection: Any, *_: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
             # a limit below the present size means the present size
-            conn.exec_driver_sql(f"PRAGMA max_page_count={1 if flag.exists() else UNLIMITED}")
+            connection.execute(f"PRAGMA max_page_count={1 if flag.exists() else UNLIMITED}")
 
 
 if os.environ.get("SMALL_DISK"):

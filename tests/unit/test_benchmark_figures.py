@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.measure import measure, spread
+import pytest
+
+from benchmarks.lanes import Shape, shape_of, summary
+from benchmarks.measure import Measured, measure, spread
 
 MS = 1_000_000
 
@@ -27,3 +30,25 @@ def test_a_lane_that_is_passed_over_counts() -> None:
 def test_claims_side_by_side_are_one_decision() -> None:
     assert spread([("a", 1.0, 1.1), ("b", 1.01, 1.1)]) == 0
     assert spread([("a", 1.0, 1.1), ("b", 1.05, 1.1)]) == 1
+
+
+def test_a_shape_is_lanes_by_jobs_of_each() -> None:
+    assert shape_of("100x30") == Shape("100x30", 100, 30)
+    assert shape_of("4x100 of 10 ms") == Shape("4x100 of 10 ms", 4, 100, 0.01)
+    for wrong in ("100", "0x3", "3x0", "4x100 of 10", "many"):
+        with pytest.raises(ValueError, match="is no shape"):
+            shape_of(wrong)
+
+
+def test_a_summary_has_medians_and_their_ratio_and_hand_over_where_there_are_lanes() -> None:
+    def one(rate: float, p50: float | None, overlaps: int = 0) -> Measured:
+        return Measured(10, rate, overlaps, 1, p50, p50 and 2 * p50)
+
+    row = summary(Shape("5x2", 5, 2), {
+        "ratelane": [one(300, 4), one(100, 2), one(200, 3)], "celery (threads)": [one(400, 9, 5)] * 3,
+        "procrastinate": [one(100, 6)] * 3})
+    assert row["jobs_per_sec"] == {"ratelane": 200, "celery (threads)": 400, "procrastinate": 100}
+    assert row["ratio"] == {"celery (threads)": 0.5, "procrastinate": 2.0}
+    assert row["handover_p50_ms"] == {"ratelane": 3, "procrastinate": 6}
+    assert row["handover_p99_ms"] == {"ratelane": 6, "procrastinate": 12}
+    assert row["overlaps"] == {"ratelane": 0, "procrastinate": 0}

@@ -122,7 +122,8 @@ class Adapter(Protocol):
     """Reads lists and articles of one kind of site. Stateless: `state` is a checkpoint's, and JSON-able.
 
     A target's options may have the fields of `CommonOptions`; the walk asks for them by name. An adapter may also have
-    `max_list_bytes`, the size that its list pages may have.
+    `max_list_bytes`, the size that its list pages may have, and `reads_in_pieces` (True): its list pages may be as long
+    as a sitemap, and it reads them with `FetchedPage.open`, because `body` holds just the beginning of a long one.
     """
 
     @property

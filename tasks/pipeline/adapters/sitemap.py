@@ -19,13 +19,14 @@ from tasks.pipeline.adapters.webpage import article_of
 from tasks.pipeline.extract import ZONE
 from tasks.pipeline.page import FetchedPage
 from tasks.pipeline.selectors import SelectorText
-from tasks.pipeline.sitemaps import MOST_BYTES, Entry, Part, read_part
+from tasks.pipeline.sitemaps import MOST_BYTES, Entry, Part, SitemapFile
 from tasks.pipeline.urls import canonical
 
 #: so many addresses are a list page
 AT_ONCE = 2_000
 #: so many files wait at most: they travel in the checkpoint
 MOST_FILES = 2_000
+_OPEN = "sitemap"
 
 
 class SitemapOptions(CommonOptions):
@@ -48,7 +49,7 @@ class SitemapAdapter:
 
     name = "sitemap"
     Options = SitemapOptions
-    max_list_bytes = MOST_BYTES
+    reads_in_pieces = True
 
     def prepare(self, options: SitemapOptions, kept: Mapping[str, Any]) -> str | None:
         """Return the address of robots.txt, unless the sitemaps are given or known."""
@@ -78,7 +79,7 @@ class SitemapAdapter:
     def read_list(self, page: FetchedPage, options: SitemapOptions, kept: Mapping[str, Any]) -> ListPage:
         """Return the next part of a file, or the files of an index; raises WrongShape or CutOff."""
         todo, at = _todo(options, kept), int(kept.get("at", 0))
-        part = read_part(page.body, at, AT_ONCE)
+        part = _part(page, at)
         if part.is_index:
             return self._index(part, page, options, {**kept, "todo": todo})
         rest = todo if part.has_rest else todo[1:]
@@ -111,6 +112,21 @@ class SitemapAdapter:
 
 
 ADAPTER = SitemapAdapter()
+
+
+def _part(page: FetchedPage, at: int) -> Part:
+    """Return the part of a file that begins at entry `at`; the file stays open there until its last part is read.
+
+    An attempt that goes on inside a file passes by what earlier ones have walked.
+    """
+    file = page.reading.pop(_OPEN, None)
+    if file is None or file.at != at:
+        file = SitemapFile(page.open(), page.content_type, page.max_bytes or MOST_BYTES)
+        file.skip(at)
+    part: Part = file.part(AT_ONCE)
+    if part.has_rest:
+        page.reading[_OPEN] = file
+    return part
 
 
 def _todo(options: SitemapOptions, kept: Mapping[str, Any]) -> list[Any]:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from models import queries
-from models.articles import articles, failed_items, validators
+from models.articles import article_aliases, articles, failed_items, validators
 from models.queries import crawling
 from models.sites import targets
 from tests.support.crawl_ports import Site, paged_site, rows
-from tests.support.misbehave import Answer, Request, article_html, list_html, page, reset, sequence
+from tests.support.misbehave import Answer, Request, article_html, list_html, page, redirect, reset, sequence
 
 
 @pytest.fixture
@@ -222,17 +222,36 @@ def test_p2_every_hash_that_a_text_had_is_kept(bench: Any, site: Site) -> None:
     assert (row["facts"]["former_sha256"], row["sha256"], row["generation"]) == (seen[:-1], seen[-1], 1)
 
 
-def test_given_up_items_are_listed(bench: Any, site: Site) -> None:
+def test_given_up_items_are_listed_and_rest_until_they_are_due(bench: Any, site: Site) -> None:
     site.routes["/a/5"] = page("bad", 400)
     bench.crawls(site.url, interval_sec=0)
     for days in (0, 0, 1):
         a_day_later(bench, days)
         crawl(bench)
     with bench.db.read() as conn:
-        (row,) = crawling.given_up(conn, "t1")
-        assert crawling.given_up(conn, "t1b") == []
+        (row,) = crawling.due_again(conn, "t1", 0.0, 9)
+        assert crawling.due_again(conn, "t1", 60.0, 9) == crawling.due_again(conn, "t1b", 0.0, 9) == []
+        urls = [f"{site.url}/a/{number}" for number in range(1, 700)]
+        assert crawling.resting(conn, "t1", urls, 60.0) == {row.url}
+        assert crawling.resting(conn, "t1", urls, 0.0) == crawling.resting(conn, "t1b", urls, 60.0) == set()
+        assert [crawling.given_up_count(conn, code) for code in ("t1", "t1b")] == [1, 0]
         assert [row["given_up"] for row in queries.targets(conn)] == [1, 0]
     assert (row.url, row.source_page) == (f"{site.url}/a/5", f"{site.url}/list/2")
+
+
+def test_w40_an_address_that_an_earlier_crawl_was_redirected_to_is_another_one_of_its_article(bench: Any, site: Site) -> None:
+    """It is counted as known, whichever of the two came first and however it is reached."""
+    site.show(rows(1, 2))
+    del site.routes["/list/2"]
+    site.routes |= {"/a/2": redirect("/real/9"), "/a/3": redirect("/real/9"), "/real/9": page(article_html("/real/9"))}
+    bench.crawls(site.url, interval_sec=0)
+    crawl(bench)
+    site.show(["/real/9", *rows(3, 4, 1, 2)])
+    progress = crawl(bench)["progress"]
+    assert (progress["items_new"], progress["items_known"]) == (1, 4)
+    assert sorted(stored(bench)) == ["1", "2", "4"]
+    assert {row["url"]: row["article_url"] for row in bench.rows(article_aliases)} == dict.fromkeys(
+        (f"{site.url}/real/9", f"{site.url}/a/3"), f"{site.url}/a/2")
 
 
 def outage(site: Site, at: str, resets: int) -> None:

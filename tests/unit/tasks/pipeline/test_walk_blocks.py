@@ -11,6 +11,8 @@ import pytest
 from config.clock import now
 from config.errors import HostCooldown
 from tasks.pipeline import StartPoint, TargetSpec
+from tasks.pipeline.firewall import Firewall
+from tasks.pipeline.page import FetchedPage
 from tests.support import misbehave
 from tests.support.crawl_ports import MemoryGate, MemoryJournal, target, walk
 from tests.support.misbehave import Answer, Server, article_html, list_html, page, redirect, sequence, serve
@@ -182,6 +184,22 @@ def test_one_body_for_three_articles_is_a_block_and_the_second_is_not_stored(sit
     journal = MemoryJournal()
     assert blocked(target(site.url), journal).evidence.signs == ("twin_body", "twin_body")
     assert set(journal.articles) == {f"{site.url}/a/1", f"{site.url}/a/2"}
+
+
+def test_the_bodies_that_came_lately_are_remembered_however_long_the_walk_is() -> None:
+    firewall = Firewall(target("http://a.cn"), lone_403_is_weak=False)
+
+    def rule(number: int, body: str) -> str:
+        url = f"http://a.cn/{number}"
+        found = firewall.judge(FetchedPage(url, url, 200, {}, f"<p>{body}</p>".encode()), has_expected=True, is_article=True)
+        return found.rule if found else ""
+
+    assert [rule(1, "first"), rule(2, "kept"), rule(3, "kept")] == ["", "", "twin_body"]
+    for number in range(4, 3_000):
+        assert rule(number, str(number)) == ""
+        # what keeps coming is not forgotten
+        assert number % 500 or rule(-number, "kept") == "twin_body"
+    assert [rule(3_001, "kept"), rule(3_002, "other"), rule(3_003, "2999"), rule(3_004, "first")] == ["twin_body", "", "twin_body", ""]
 
 
 def test_one_body_for_two_articles_is_a_copy_and_both_are_stored(site: Server) -> None:
