@@ -1,4 +1,4 @@
-"""How many slots `ratelane crawl` gives its workers (rule R6, ADR 34)."""
+"""How many slots `ratelane crawl` gives its workers (rule R6, ADR 30)."""
 
 from __future__ import annotations
 
