@@ -59,8 +59,8 @@ def launch(conn: Connection, launches: Sequence[Launch], now: datetime | None = 
             _take_over(conn, each, each.closes, at)
         rows += mine
     _store(conn, rows, now)
-    for run_id, total in totals.items():
-        conn.execute(schedules.SET_TOTAL, {"b_run": run_id, "b_total": total})
+    if totals:
+        conn.execute(schedules.SET_TOTAL, [{"b_run": run_id, "b_total": total} for run_id, total in totals.items()])
     return totals
 
 

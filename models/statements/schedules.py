@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -13,14 +14,13 @@ from sqlalchemy import (
     String,
     Update,
     bindparam,
-    null,
     or_,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from models.base import Json, UtcDateTime, db_now, plus_seconds
+from models.base import Json, UtcDateTime, db_now, plus_seconds, to_micros
 from models.jobs import IS_ACTIVE, IS_QUEUED, IS_RUNNING, jobs
 from models.schedules import entries, run_job, runs
 
@@ -71,20 +71,33 @@ def write_entries(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-def start_runs(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, datetime, int], int]:
-    """Store runs that begin and return their ids by (entry, occurrence, try).
+_RUN = {"entry": "text", "occurrence": "timestamptz", "try_no": "integer", "stat_date": "date", "source": "text",
+        "force": "boolean", "failures": "integer", "started_at": "timestamptz", "recorded_at": "timestamptz"}
+_RUN_ROWS = {
+    "postgresql": f"json_to_recordset(%s::json) AS r({', '.join(f'{name} {kind}' for name, kind in _RUN.items())})",
+    "sqlite": "(SELECT " + ", ".join(f"json_extract(e.value, '$.{name}') AS {name}" for name in _RUN)
+              + " FROM json_each(?) e) r",
+}
+_START = """
+    INSERT INTO runs ({columns}) SELECT {columns} FROM {rows} WHERE true
+    ON CONFLICT (entry, occurrence, try_no) DO UPDATE SET {fresh}, outcome = NULL, ended_at = NULL, reason = '',
+        until = NULL, by_run = NULL
+    WHERE runs.outcome = 'deferred' RETURNING run_id, entry"""
+
+
+def start_runs(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Store runs that begin, at most one an entry, and return their ids by entry.
 
     What says `deferred` is overwritten; a key that is there otherwise stays as it is and has no id here (rule S2).
     """
     if not rows:
         return {}
-    made = _make(conn, runs).values(list(rows))
-    fresh = {name: made.excluded[name] for name in ("stat_date", "source", "force", "failures", "started_at", "recorded_at")}
-    statement = made.on_conflict_do_update(
-        index_elements=["entry", "occurrence", "try_no"], where=runs.c.outcome == "deferred",
-        set_=fresh | {"outcome": null(), "ended_at": null(), "reason": "", "until": null(), "by_run": null()},
-    ).returning(runs.c.run_id, runs.c.entry, runs.c.occurrence, runs.c.try_no)
-    return {(row.entry, row.occurrence, row.try_no): row.run_id for row in conn.execute(statement)}
+    fresh = ", ".join(f"{name} = excluded.{name}" for name in _RUN if name not in ("entry", "occurrence", "try_no"))
+    statement = _START.format(columns=", ".join(_RUN), rows=_RUN_ROWS[conn.dialect.name], fresh=fresh)
+    spelled = to_micros if conn.dialect.name == "sqlite" else datetime.isoformat
+    document = json.dumps([{name: spelled(value) if isinstance(value, datetime) else value for name, value in row.items()}
+                           for row in rows], default=date.isoformat)
+    return {row.entry: row.run_id for row in conn.exec_driver_sql(statement, (document,))}
 
 
 def record(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
