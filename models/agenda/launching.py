@@ -59,8 +59,8 @@ def launch(conn: Connection, launches: Sequence[Launch], now: datetime | None = 
             _take_over(conn, each, each.closes, at)
         rows += mine
     _store(conn, rows, now)
-    for run_id, total in totals.items():
-        conn.execute(schedules.SET_TOTAL, {"b_run": run_id, "b_total": total})
+    if totals:
+        conn.execute(schedules.SET_TOTAL, [{"b_run": run_id, "b_total": total} for run_id, total in totals.items()])
     return totals
 
 
@@ -122,8 +122,8 @@ def _take_over(conn: Connection, launch: Launch, old: int, at: dict[str, Any]) -
 def held_past(conn: Connection, limit: int) -> dict[str, list[str]]:
     """Return the jobs whose quiet window is over, by the entry of their run."""
     found: dict[str, list[str]] = {}
-    for row in conn.execute(schedules.held_past(limit)):
-        found.setdefault(row.entry, []).append(row.job_id)
+    for job_id, entry in schedules.held_past(conn, limit):
+        found.setdefault(entry, []).append(job_id)
     return found
 
 

@@ -55,8 +55,8 @@ def write(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     schedules.write_entries(conn, rows)
 
 
-def start(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, datetime, int], int]:
-    """Store runs that begin; returns their ids by key. A key without an id has its run or its end already (rule S2)."""
+def start(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Store runs that begin; returns their ids by entry. One without an id has its run or its end already (rule S2)."""
     return schedules.start_runs(conn, rows)
 
 

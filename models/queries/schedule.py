@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -35,15 +36,18 @@ _STANDING = case(
 
 
 def _open_jobs(run_id: ColumnElement[int]) -> Select[Any]:
-    # ids are drawn by lot: where many are open the first few looks find one
-    return (select(literal_column("1")).select_from(run_job.join(jobs, jobs.c.job_id == run_job.c.job_id))
-            .where(run_job.c.run_id == run_id, in_state("queued", "running")).limit(1))
+    # ids are drawn by lot: where many are open the first few looks find one. Each job is looked up by its id: a plan
+    # that reads the open jobs of all runs instead does so for every run
+    status = select(jobs.c.status).where(jobs.c.job_id == run_job.c.job_id).correlate(run_job).scalar_subquery()
+    open_words: list[ColumnElement[str]] = [literal_column("'queued'"), literal_column("'running'")]
+    return select(literal_column("1")).select_from(run_job).where(run_job.c.run_id == run_id, status.in_(open_words)).limit(1)
 
 
 #: open runs that may be over: none of their jobs is queued or running
 OVER = (select(runs.c.run_id, runs.c.entry)
         .where(runs.c.outcome.is_(None), _open_jobs(runs.c.run_id).correlate(runs).scalar_subquery().is_(None))
-        .order_by(runs.c.run_id))
+        # in the order of the index of open runs: else SQLite reads every run there ever was
+        .order_by(runs.c.entry, runs.c.run_id))
 
 
 def is_open(run_id: int) -> Select[Any]:
@@ -209,25 +213,33 @@ def config_mark(conn: Connection) -> tuple[Any, ...]:
 
 def chosen_targets(conn: Connection, target_globs: Sequence[str] = (), site_globs: Sequence[str] = ()) -> Select[Any]:
     """Select ``target_code``, ``site_code``, ``group_key`` of the enabled targets whose codes match; no glob: all."""
+    return _chosen_targets(conn.dialect.name, tuple(target_globs), tuple(site_globs))
+
+
+@lru_cache(maxsize=4096)
+def _chosen_targets(dialect: str, target_globs: tuple[str, ...], site_globs: tuple[str, ...]) -> Select[Any]:
+    """Entries ask the same again and again, and a thousand may ask in one second: what is built is kept."""
     wanted = select(targets.c.target_code, targets.c.site_code, sites.c.group_key).join_from(
         targets, sites, sites.c.site_code == targets.c.site_code).where(targets.c.enabled)
-    return wanted.where(*_matching(conn, targets.c.target_code, target_globs),
-                        *_matching(conn, sites.c.site_code, site_globs)).order_by(targets.c.target_code)
+    return wanted.where(*_matching(dialect, targets.c.target_code, target_globs),
+                        *_matching(dialect, sites.c.site_code, site_globs)).order_by(targets.c.target_code)
 
 
 def chosen_sites(conn: Connection, site_globs: Sequence[str] = ()) -> Select[Any]:
     """Select ``target_code`` (NULL), ``site_code``, ``group_key`` of the sites with an enabled target whose codes match."""
     enabled = select(targets.c.target_code).where(targets.c.site_code == sites.c.site_code, targets.c.enabled).exists()
     return select(null().label("target_code"), sites.c.site_code, sites.c.group_key).where(
-        enabled, *_matching(conn, sites.c.site_code, site_globs)).order_by(sites.c.site_code)
+        enabled, *_matching(conn.dialect.name, sites.c.site_code, site_globs)).order_by(sites.c.site_code)
 
 
-def _matching(conn: Connection, code: ColumnElement[str], globs: Sequence[str]) -> list[ColumnElement[bool]]:
+def _matching(dialect: str, code: ColumnElement[str], globs: Sequence[str]) -> list[ColumnElement[bool]]:
     if not globs:
         return []
     plain = [each for each in globs if not set(each) & _WILD]
     patterns = [_pattern(each) for each in globs if set(each) & _WILD]
-    if conn.dialect.name == "postgresql":
+    if len(plain) == len(globs) == 1:
+        return [code == plain[0]]
+    if dialect == "postgresql":
         return [or_(code.in_(plain), *(code.op("~")(each) for each in patterns))]
     return [or_(code.in_(plain), *(func.rl_match(each, code) for each in patterns))]
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
-    CompoundSelect,
     Connection,
     Integer,
     Select,
     String,
     Update,
     bindparam,
-    null,
     or_,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from models.base import Json, UtcDateTime, db_now, plus_seconds
+from models.base import Json, UtcDateTime, db_now, plus_seconds, to_micros
 from models.jobs import IS_ACTIVE, IS_QUEUED, IS_RUNNING, jobs
 from models.schedules import entries, run_job, runs
 
@@ -72,20 +71,33 @@ def write_entries(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 # -- runs ------------------------------------------------------------------------------------------------------------
 
 
-def start_runs(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, datetime, int], int]:
-    """Store runs that begin and return their ids by (entry, occurrence, try).
+_RUN = {"entry": "text", "occurrence": "timestamptz", "try_no": "integer", "stat_date": "date", "source": "text",
+        "force": "boolean", "failures": "integer", "started_at": "timestamptz", "recorded_at": "timestamptz"}
+_RUN_ROWS = {
+    "postgresql": f"json_to_recordset(%s::json) AS r({', '.join(f'{name} {kind}' for name, kind in _RUN.items())})",
+    "sqlite": "(SELECT " + ", ".join(f"json_extract(e.value, '$.{name}') AS {name}" for name in _RUN)
+              + " FROM json_each(?) e) r",
+}
+_START = """
+    INSERT INTO runs ({columns}) SELECT {columns} FROM {rows} WHERE true
+    ON CONFLICT (entry, occurrence, try_no) DO UPDATE SET {fresh}, outcome = NULL, ended_at = NULL, reason = '',
+        until = NULL, by_run = NULL
+    WHERE runs.outcome = 'deferred' RETURNING run_id, entry"""
+
+
+def start_runs(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Store runs that begin, at most one an entry, and return their ids by entry.
 
     What says `deferred` is overwritten; a key that is there otherwise stays as it is and has no id here (rule S2).
     """
     if not rows:
         return {}
-    made = _make(conn, runs).values(list(rows))
-    fresh = {name: made.excluded[name] for name in ("stat_date", "source", "force", "failures", "started_at", "recorded_at")}
-    statement = made.on_conflict_do_update(
-        index_elements=["entry", "occurrence", "try_no"], where=runs.c.outcome == "deferred",
-        set_=fresh | {"outcome": null(), "ended_at": null(), "reason": "", "until": null(), "by_run": null()},
-    ).returning(runs.c.run_id, runs.c.entry, runs.c.occurrence, runs.c.try_no)
-    return {(row.entry, row.occurrence, row.try_no): row.run_id for row in conn.execute(statement)}
+    fresh = ", ".join(f"{name} = excluded.{name}" for name in _RUN if name not in ("entry", "occurrence", "try_no"))
+    statement = _START.format(columns=", ".join(_RUN), rows=_RUN_ROWS[conn.dialect.name], fresh=fresh)
+    spelled = to_micros if conn.dialect.name == "sqlite" else datetime.isoformat
+    document = json.dumps([{name: spelled(value) if isinstance(value, datetime) else value for name, value in row.items()}
+                           for row in rows], default=date.isoformat)
+    return {row.entry: row.run_id for row in conn.exec_driver_sql(statement, (document,))}
 
 
 def record(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -159,12 +171,20 @@ def count_in(conn: Connection, new: int, old: int, job_ids: Sequence[str]) -> No
                      .on_conflict_do_nothing())
 
 
-def held_past(limit: int) -> CompoundSelect[Any]:
-    """Find jobs that wait or run and whose quiet window is over: job and the entry of its run."""
-    past = select(jobs.c.job_id, runs.c.entry).join_from(jobs, runs, runs.c.run_id == jobs.c.run_id)
-    queued = past.where(IS_QUEUED, jobs.c.hold_from < db_now(), jobs.c.hold_until <= db_now()).limit(limit)
-    running = past.where(IS_RUNNING, jobs.c.hold_until <= db_now()).limit(limit)
-    return select(queued.subquery()).union_all(select(running.subquery()))
+_PAST = "SELECT j.job_id, r.entry FROM jobs j {index} JOIN runs r ON r.run_id = j.run_id WHERE "
+_QUEUED_PAST = _PAST + "j.status = 'queued' AND j.hold_from IS NOT NULL AND j.hold_from < {now} AND j.hold_until <= {now}"
+_RUNNING_PAST = _PAST + "j.status = 'running' AND j.hold_until <= {now}"
+# without the name of the index SQLite reads every queued job
+_INDEX = {"sqlite": "INDEXED BY ix_jobs_hold", "postgresql": ""}
+_NOW = {"sqlite": "rl_now()", "postgresql": "(SELECT clock_timestamp())"}
+
+
+def held_past(conn: Connection, limit: int) -> list[tuple[str, str]]:
+    """Find jobs that wait or run and whose quiet window is over, up to `limit` of each: job and entry of its run."""
+    index, now = _INDEX[conn.dialect.name], _NOW[conn.dialect.name]
+    queued = _QUEUED_PAST.format(index=index, now=now) + f" LIMIT {limit:d}"
+    running = _RUNNING_PAST.format(index="", now=now) + f" LIMIT {limit:d}"
+    return [(row[0], row[1]) for statement in (queued, running) for row in conn.exec_driver_sql(statement)]
 
 
 def move_hold(job_ids: Sequence[str], from_sec: float | None, until_sec: float | None) -> Update:

@@ -109,7 +109,7 @@ def _start(conn: Connection, those: Sequence[Taken], now: datetime) -> None:
     starting = [(each, each.turn.run) for each in those if each.turn.run is not None]
     ids = records.start(conn, [run_row(each.entry.name, run, now) for each, run in starting])
     for each, run in starting:
-        each.run_id = ids.get((each.entry.name, run.occurrence, run.try_no))
+        each.run_id = ids.get(each.entry.name)
         if each.run_id is None:
             # its occurrence has been taken already: nothing happens twice, and the entry goes on
             log_event(log, "schedule.repeated", entry=each.entry.name, occurrence=run.occurrence, try_no=run.try_no)

@@ -350,7 +350,7 @@ def test_what_the_database_may_be_asked_again_is_asked_again_and_stops_no_other(
     real, busy = launching.launch, [True]
 
     def launch(conn: Any, launches: Any, now: Any = None) -> Any:
-        if busy[0] and any(launch.fan.among.compile().params.get("target_code_1") == ["t1"] for launch in launches):
+        if busy[0] and any(launch.fan.among.compile().params.get("target_code_1") == "t1" for launch in launches):
             raise OperationalError("INSERT", {}, Exception("canceling statement due to lock timeout"))
         return real(conn, launches, now)
 
