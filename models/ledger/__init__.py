@@ -1,7 +1,8 @@
 """The only writer of jobs and attempts.
 
-What it owns: the rows of `jobs`, `attempts`, `lane_wake`, `workers`, `counters` and `marks`, and what a body commits (articles,
-failed items, the request log). It deletes what is older than it is kept, of these and of every other table.
+What it owns: the rows of `jobs`, `attempts`, `lane_wake`, `workers`, `counters` and `marks`, and what a body commits
+(articles, failed items, the items of a stat date, candidates, vitals, the request log). It deletes what is older than it
+is kept, of these and of every other table.
 
 Invariants: every verb is one transaction with one guarded statement for the state change; a running row is changed only
 by its attempt (fence: job, attempt, running); the group's row is locked before any of its jobs; whoever changes which

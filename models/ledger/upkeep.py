@@ -20,7 +20,7 @@ DAY_SEC = 86_400.0
 #: robots.txt is used for a day, a worker that is away for one is still listed, and a notice must outlive what it tells of
 _ROBOTS_DAYS, _WORKER_DAYS, _NOTICE_DAYS = 2, 1, 2
 PRUNED = ("jobs", "attempts", "requests", "cooldowns", "interval_history", "operations", "notices", "robots_copies",
-          "workers", "lane_wake", "snapshots", "snapshot_items")
+          "workers", "lane_wake", "snapshots", "snapshot_items", "vitals")
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Upkeep(Books):
         yield self._prune_by_time("notices", max(history, _NOTICE_DAYS))
         yield self._prune_by_time("robots_copies", max(log_days, _ROBOTS_DAYS))
         yield self._prune_by_time("workers", max(history, _WORKER_DAYS))
+        yield self._prune_by_time("vitals", history)
         yield self._prune_wakes()
         yield self._prune_snapshots(self.settings.snapshot_days)
 

@@ -35,6 +35,7 @@ from models.jobs import attempts, in_state, jobs
 from models.operations import notices, operations
 from models.requests import requests, robots_copies
 from models.sites import interval_history
+from models.snapshots import vitals
 from models.workers import marks, workers
 
 #: of the jobs table alone: the condition of the partial index on `expires_at`
@@ -140,6 +141,8 @@ BY_TIME: dict[str, tuple[Table, ColumnElement[Any]]] = {
     "notices": (notices, notices.c.at),
     "robots_copies": (robots_copies, robots_copies.c.fetched_at),
     "workers": (workers, workers.c.heartbeat_at),
+    # of sites that are gone, or have no enabled target any more
+    "vitals": (vitals, vitals.c.checked_at),
 }
 
 

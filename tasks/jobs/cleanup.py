@@ -16,7 +16,7 @@ LOOK_EVERY_SEC = 1.0
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.candidate_cleanup")
-def clean_candidates(self: LaneTask) -> dict[str, Any]:
+def clean_candidates(self: LaneTask, *_target: str) -> dict[str, Any]:
     """Delete old candidates in portions; returns ``{"outcome", "reason", "progress": {"removed"}}``."""
     attempt, settings = self.attempt, get_settings()
     book, fence, removed = SnapshotBook(get_database(), settings), fence_of(attempt, settings), 0

@@ -18,7 +18,7 @@ from tasks.pipeline.urls import canonical
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.discovery")
-def discover_site(self: LaneTask) -> dict[str, Any]:
+def discover_site(self: LaneTask, *_target: str) -> dict[str, Any]:
     """Look for new lists of the job's site; returns ``{"outcome", "reason", "progress": {"pages", "found"}}``.
 
     A block ends the attempt like that of a crawl: the job goes on behind the pause, with the pages that are left.

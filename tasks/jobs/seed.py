@@ -24,7 +24,7 @@ COMMIT_EVERY_SEC = 2.0
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.snapshot_seed")
-def seed_snapshot(self: LaneTask) -> dict[str, Any]:
+def seed_snapshot(self: LaneTask, *_target: str) -> dict[str, Any]:
     """Seed the stat date that the job's options name; returns ``{"outcome", "reason", "again_in", "progress"}``.
 
     Whether there is anything to do was asked when the job was made, and is asked again: much may have happened since.

@@ -23,7 +23,7 @@ FRESH_SEC = 1_800.0
 
 
 @app.task(base=LaneTask, bind=True, name="ratelane.vitals")
-def look_at_site(self: LaneTask) -> dict[str, Any]:
+def look_at_site(self: LaneTask, *_target: str) -> dict[str, Any]:
     """Look whether the job's site answers; returns ``{"outcome", "reason", "progress": {"state", "status", …}}``."""
     visit = SiteVisit(get_database(), self.attempt, get_settings())
     document: dict[str, Any] = {"outcome": "success", "reason": ""}

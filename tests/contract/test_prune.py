@@ -17,7 +17,7 @@ from models.ledger import no_clock
 from models.operations import notices, operations
 from models.requests import requests, robots_copies
 from models.sites import interval_history
-from models.snapshots import snapshot_items, snapshots
+from models.snapshots import snapshot_items, snapshots, vitals
 from models.workers import marks, workers
 from tests.support.ledger import SMALL, START, Bench, seed
 
@@ -97,10 +97,11 @@ def test_every_other_table_has_its_days(bench: Bench) -> None:
     add(bench, robots_copies, *({"host": f"h{days}", "fetched_at": days_ago(bench, days), "decision": "rules"} for days in (8, 6)))
     worker = {"name": "w", "host": "h", "pid": 1, "pool": "solo", "concurrency": 1, "heartbeat_sec": 10.0, "started_at": START}
     add(bench, workers, *({**worker, "boot_id": f"b{days}", "heartbeat_at": days_ago(bench, days)} for days in (31, 29)))
+    add(bench, vitals, *({"site_code": f"s{days}", "state": "unknown", "checked_at": days_ago(bench, days)} for days in (31, 29)))
     add(bench, lane_wake, {"group_key": "gone", "at": days_ago(bench, 1)}, {"group_key": "g1", "at": days_ago(bench, 1)})
     assert bench.ledger.prune().rows == {
         "jobs": 0, "attempts": 0, "requests": 1, "cooldowns": 1, "interval_history": 2, "operations": 1, "notices": 1,
-        "robots_copies": 1, "workers": 1, "lane_wake": 1, "snapshots": 0, "snapshot_items": 0}
+        "robots_copies": 1, "workers": 1, "lane_wake": 1, "snapshots": 0, "snapshot_items": 0, "vitals": 1}
     assert [row["number"] for row in bench.rows(requests)] == [2]
     assert len(bench.rows(cooldowns)) == 2  # an open one is never pruned
     assert {row["target_code"] for row in bench.rows(interval_history)} == {"t1", "t2"}  # the newest explains the present

@@ -109,18 +109,18 @@ def test_s7_a_day_that_was_seeded_behind_its_completion_is_walked_again(database
     assert beat.told("snapshot") == ["23:15 running"] and len(beat.jobs()) == 4
 
 
-def test_s7_the_evening_works_on_what_a_run_by_hand_has_left(database: Database) -> None:
+def test_s7_a_run_works_on_what_another_of_the_same_date_has_left(database: Database) -> None:
     beat = by_the_clock(database, ok_ratio=0.7)
     now = beat.now
-    run_id = run_by_hand(beat.db, beat.settings, "snapshot", acting(beat.settings, "test"))
+    run_id = run_by_hand(beat.db, beat.settings, "snapshot", acting(beat.settings, "test"), date=DAY)
     assert isinstance(run_id, int)
     beat.finish("t1", "t2")
     beat.finish("t1b", "t3", outcome="partial")
     beat.tick(now + timedelta(seconds=10))
     assert beat.runs("snapshot")[-1]["outcome"] == "failed"
-    beat.tick(now + timedelta(seconds=10) + timedelta(minutes=6))
-    again = beat.runs("snapshot")[-1]
-    assert again["run_id"] != run_id and [job["target_code"] for job in beat.jobs(again["run_id"])] == ["t1b", "t3"]
+    again = run_by_hand(beat.db, beat.settings, "snapshot", acting(beat.settings, "test"), date=DAY)
+    assert isinstance(again, int) and again != run_id
+    assert [job["target_code"] for job in beat.jobs(again)] == ["t1b", "t3"]
     beat.finish("t1b")
     beat.finish("t3", outcome="partial")
     beat.tick(now + timedelta(minutes=7))
@@ -132,10 +132,10 @@ def test_s7_a_forced_run_reads_everything_again(database: Database) -> None:
     beat = by_the_clock(database)
     now = beat.now
     by = acting(beat.settings, "test")
-    first = run_by_hand(beat.db, beat.settings, "snapshot", by)
+    first = run_by_hand(beat.db, beat.settings, "snapshot", by, date=DAY)
     beat.finish()
     beat.tick(now + timedelta(minutes=1))
-    forced = run_by_hand(beat.db, beat.settings, "snapshot", by, force=True)
+    forced = run_by_hand(beat.db, beat.settings, "snapshot", by, force=True, date=DAY)
     assert isinstance(forced, int) and forced != first
     made = beat.jobs(forced)
     assert [job["target_code"] for job in made] == ALL and all(job["options"]["refetch"] and job["force"] for job in made)
@@ -242,9 +242,10 @@ def test_s7_vitals_ask_only_whom_they_must(database: Database) -> None:
     with beat.db.write() as conn:
         now = db_moment(conn)
         conn.execute(update(rate_groups).where(rate_groups.c.key == "g1").values(pause_until=now + timedelta(hours=1)))
-        conn.execute(insert(requests).values(
-            group_key="g2", host="s2.example.org", job_id="j", attempt=1, number=1, url="u", status=200,
-            started_at=now - timedelta(minutes=20), ended_at=now - timedelta(minutes=20) + timedelta(seconds=1)))
+        conn.execute(insert(requests), [
+            {"group_key": f"g{n}", "host": f"s{n}.example.org", "job_id": "j", "attempt": 1, "number": n, "url": "u", "status": 200,
+             "started_at": now - timedelta(minutes=20), "ended_at": now - timedelta(minutes=20) + timedelta(seconds=1)}
+            for n in (1, 2)])
     beat.tick("2026-05-01 05:30")
     [job] = beat.jobs()
     assert (job["site_code"], job["group_key"], job["kind"], job["priority"], job["hold_from"]) == ("s3", "g3", "vitals", 10, None)
