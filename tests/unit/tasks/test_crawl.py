@@ -48,7 +48,7 @@ def test_a_crawl_whose_interval_is_beyond_the_parking_limit_gets_through_and_cou
     bench: Any, site: Site
 ) -> None:
     site.routes["/a/2"] = page("gone", 404)
-    bench.crawls(site.url, interval_sec=0.2)
+    bench.crawls(site.url, interval_sec=0.6)
     job_id = bench.submit().job_id
     assert bench.run_job(job_id) == ["parked"] * 8 + ["done"]
     job = bench.job(job_id)
