@@ -4,6 +4,8 @@ Fifty hosts of static pages on the loopback interface, served by nginx; no inter
 Ratelane is started as its users start it, ``ratelane crawl sites.yaml --workers N``, on its embedded SQLite and on the
 bundled PostgreSQL (durable, as it comes); Scrapy stores its items in SQLite with a commit per item. Pages per second
 count from the first request that the server saw to the last thing stored, in one process against one and two against two.
+Processor time is that of all processes of a crawler from start to end (without the servers of pages and PostgreSQL): other
+work on the machine changes it less than the pages per second.
 
 ``slow``: pages that answer after 40 ms, and how many requests a host had in flight. ``interval``: 0.5 s between the
 requests of a host, and how much longer than the least possible time the whole crawl takes.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import sys
 import tempfile
@@ -56,26 +59,37 @@ def run_race(race: Race, folder: Path, shape: Shape, runs: int, only: Sequence[s
     server = Server(folder / race.name.replace(":", "-"), shape, race.delay_sec)
     crawls = {name: crawl for name, crawl in race.crawls.items() if not only or name.split(" ")[0] in only or name in only}
     rates: dict[str, list[float]] = {name: [] for name in crawls}
+    cpu: dict[str, list[float]] = {name: [] for name in crawls}
     flight: Counter[str] = Counter()
     try:
         for number in range(runs):
             for name, crawl in crawls.items():
                 with tempfile.TemporaryDirectory(prefix="run-", dir=folder) as home:
+                    before = cpu_sec()
                     done = crawl(server, Path(home))
+                    cpu[name].append(1000 * (cpu_sec() - before) / shape.pages)
                 asked = server.log()
                 require_whole(name, asked, done, shape)
                 rates[name].append(rate(asked, done, shape))
                 flight[name] = max(flight[name], most_in_flight(asked, CLOCK_SEC))
-                print(f"{race.name} {number + 1}/{runs} {name}: {rates[name][-1]:.0f} pages/s", file=sys.stderr)
+                print(f"{race.name} {number + 1}/{runs} {name}: {rates[name][-1]:.0f} pages/s, "
+                      f"{cpu[name][-1]:.2f} ms CPU a page", file=sys.stderr)
     finally:
         server.stop()
     medians = {name: statistics.median(values) for name, values in rates.items()}
     return {"race": race.name, "runs": runs, "pages": shape.pages,
             "pages_per_sec": {name: round(value, 1) for name, value in medians.items()},
             "all_runs": {name: [round(value, 1) for value in values] for name, values in rates.items()},
+            "cpu_ms_per_page": {name: round(statistics.median(values), 2) for name, values in cpu.items()},
             "ratio": {name: round(medians[name] / medians[rival], 2) for name, rival in race.against.items()
                       if {name, rival} <= set(medians)},
             "most_in_flight_per_host": dict(flight)}
+
+
+def cpu_sec() -> float:
+    """Return the processor time of all processes that have been started and have ended, themselves and their children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def rate(asked: Sequence[Asked], done: Crawled, shape: Shape) -> float:
@@ -124,6 +138,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         for name, value in row["pages_per_sec"].items():
             ratio = f"  {row['ratio'][name]:.2f} of scrapy" if name in row["ratio"] else ""
             lines.append(f"{row['race']:<9}  {name:<22} {value:7.1f} pages/s  "
+                         f"{row['cpu_ms_per_page'][name]:6.2f} ms CPU a page  "
                          f"{row['most_in_flight_per_host'][name]:3} in flight per host{ratio}")
     return "\n".join(lines)
 

@@ -1,7 +1,8 @@
 """Scrapy crawling the same pages: ``python -m benchmarks.apps.spider DATABASE BASE_URL …``.
 
 One request at a time per host, as many hosts at once as there are, robots.txt obeyed, nothing that slows Scrapy down
-without need (no cookies, no telnet console, warnings alone). Each item is committed to SQLite as it arrives, with the
+without need (no cookies, no telnet console, warnings alone, few items side by side: for each response it makes as many
+tasks as may be, and the pipeline here waits for nothing). Each item is committed to SQLite as it arrives, with the
 same journal mode and the same `synchronous` as Ratelane's own file.
 """
 
@@ -79,7 +80,7 @@ def main() -> None:
     database, *urls = sys.argv[1:]
     process = CrawlerProcess({
         "BENCH_DATABASE": database, "ITEM_PIPELINES": {Keep: 100}, "LOG_LEVEL": "WARNING", "ROBOTSTXT_OBEY": True,
-        "CONCURRENT_REQUESTS": 4 * len(urls), "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY": 0,
+        "CONCURRENT_REQUESTS": 4 * len(urls), "CONCURRENT_REQUESTS_PER_DOMAIN": 1, "DOWNLOAD_DELAY": 0, "CONCURRENT_ITEMS": 4,
         "COOKIES_ENABLED": False, "TELNETCONSOLE_ENABLED": False, "USER_AGENT": "bench (bench@ratelane.invalid)"})
     process.crawl(Notices, urls=urls)
     process.start()
