@@ -122,8 +122,8 @@ def _take_over(conn: Connection, launch: Launch, old: int, at: dict[str, Any]) -
 def held_past(conn: Connection, limit: int) -> dict[str, list[str]]:
     """Return the jobs whose quiet window is over, by the entry of their run."""
     found: dict[str, list[str]] = {}
-    for row in conn.execute(schedules.held_past(limit)):
-        found.setdefault(row.entry, []).append(row.job_id)
+    for job_id, entry in schedules.held_past(conn, limit):
+        found.setdefault(entry, []).append(job_id)
     return found
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from models.db import IDLE_IN_TRANSACTION_MS
 from models.operations import Operator
 from models.queries.schedule import OVER, is_open, next_due
-from models.statements import schedules
+from models.statements import postgres, schedules
 from models.statements.operations import log_operation
 
 
@@ -29,6 +30,14 @@ def any_due(conn: Connection, now: datetime) -> bool:
     """Tell, without a lock, whether any entry is due: an idle look on SQLite must take none."""
     due_at = next_due(conn)
     return due_at is not None and due_at <= now
+
+
+def end_frozen(conn: Connection) -> int:
+    """End sessions of ours that stand in a transaction for longer than they may: a frozen beat holds its entries.
+
+    The server does it by itself after the same time, but its timer was seen to miss one. Nothing on SQLite.
+    """
+    return postgres.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000) if conn.dialect.name == "postgresql" else 0
 
 
 def lock(conn: Connection, *names: str, wait: bool = True) -> dict[str, dict[str, Any]]:

@@ -41,7 +41,8 @@ def _open_jobs(run_id: ColumnElement[int]) -> Select[Any]:
 #: open runs that may be over: none of their jobs is queued or running
 OVER = (select(runs.c.run_id, runs.c.entry)
         .where(runs.c.outcome.is_(None), _open_jobs(runs.c.run_id).correlate(runs).scalar_subquery().is_(None))
-        .order_by(runs.c.run_id))
+        # in the order of the index of open runs: else SQLite reads every run there ever was
+        .order_by(runs.c.entry, runs.c.run_id))
 
 
 def is_open(run_id: int) -> Select[Any]:

@@ -39,15 +39,16 @@ _SQLITE_INSERT = f"""
         n.now + CAST(r.expires_sec * 1000000 AS INTEGER)
     FROM {_SQLITE_ROWS}, (SELECT coalesce(?, rl_now()) AS now) n
     WHERE true ORDER BY r.dedupe_key ON CONFLICT DO NOTHING"""
+# CROSS JOIN: SQLite then reads the rows once and looks each job up, instead of reading the document for every job
 _COUNT = """
     INSERT INTO run_job (run_id, job_id, target_code, site_code)
     SELECT r.run_id, j.job_id, r.target_code, r.site_code
-    FROM {rows} JOIN jobs j ON j.dedupe_key = r.dedupe_key AND j.status IN ('queued', 'running')
-    WHERE true ON CONFLICT DO NOTHING"""
+    FROM {rows} CROSS JOIN jobs j WHERE j.dedupe_key = r.dedupe_key AND j.status IN ('queued', 'running')
+    ON CONFLICT DO NOTHING"""
 _WAKE = """
     INSERT INTO lane_wake (group_key, at)
-    SELECT DISTINCT r.group_key, n.now FROM {rows} JOIN jobs j ON j.job_id = r.job_id, (SELECT {now} AS now) n
-    ORDER BY r.group_key"""
+    SELECT DISTINCT r.group_key, n.now FROM {rows} CROSS JOIN (SELECT {now} AS now) n CROSS JOIN jobs j
+    WHERE j.job_id = r.job_id ORDER BY r.group_key"""
 _UNANSWERED = """
     SELECT r.dedupe_key FROM {rows} WHERE NOT EXISTS (
         SELECT 1 FROM run_job c JOIN jobs j ON j.job_id = c.job_id

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
-    CompoundSelect,
     Connection,
     Integer,
     Select,
@@ -159,12 +158,20 @@ def count_in(conn: Connection, new: int, old: int, job_ids: Sequence[str]) -> No
                      .on_conflict_do_nothing())
 
 
-def held_past(limit: int) -> CompoundSelect[Any]:
-    """Find jobs that wait or run and whose quiet window is over: job and the entry of its run."""
-    past = select(jobs.c.job_id, runs.c.entry).join_from(jobs, runs, runs.c.run_id == jobs.c.run_id)
-    queued = past.where(IS_QUEUED, jobs.c.hold_from < db_now(), jobs.c.hold_until <= db_now()).limit(limit)
-    running = past.where(IS_RUNNING, jobs.c.hold_until <= db_now()).limit(limit)
-    return select(queued.subquery()).union_all(select(running.subquery()))
+_PAST = "SELECT j.job_id, r.entry FROM jobs j {index} JOIN runs r ON r.run_id = j.run_id WHERE "
+_QUEUED_PAST = _PAST + "j.status = 'queued' AND j.hold_from IS NOT NULL AND j.hold_from < {now} AND j.hold_until <= {now}"
+_RUNNING_PAST = _PAST + "j.status = 'running' AND j.hold_until <= {now}"
+# without the name of the index SQLite reads every queued job
+_INDEX = {"sqlite": "INDEXED BY ix_jobs_hold", "postgresql": ""}
+_NOW = {"sqlite": "rl_now()", "postgresql": "(SELECT clock_timestamp())"}
+
+
+def held_past(conn: Connection, limit: int) -> list[tuple[str, str]]:
+    """Find jobs that wait or run and whose quiet window is over, up to `limit` of each: job and entry of its run."""
+    index, now = _INDEX[conn.dialect.name], _NOW[conn.dialect.name]
+    queued = _QUEUED_PAST.format(index=index, now=now) + f" LIMIT {limit:d}"
+    running = _RUNNING_PAST.format(index="", now=now) + f" LIMIT {limit:d}"
+    return [(row[0], row[1]) for statement in (queued, running) for row in conn.exec_driver_sql(statement)]
 
 
 def move_hold(job_ids: Sequence[str], from_sec: float | None, until_sec: float | None) -> Update:

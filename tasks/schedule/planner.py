@@ -104,7 +104,7 @@ def _run(entry: Entry, standing: Standing, live: list[Owed], missed: tuple[Recor
                               closes.source),)
     run = taken.run(now)
     reason = taken.due_for.value
-    if taken.due_for == DueFor.REGULAR and (others or now > taken.due + GRACE):
+    if taken.due_for == DueFor.REGULAR and now > taken.due + GRACE:
         reason = "missed"
     after = replace(planned(entry, standing, now), status=Status.RUNNING, running=run, last_run_at=now)
     return Turn(Action.RUN, reason, after, run=run, closes=closes, recorded=recorded)
@@ -147,7 +147,8 @@ def _again(entry: Entry, standing: Standing, outcome: Outcome, run: RunInfo, now
         return None, "superseded"
     if regular is None:
         return None, "disabled"
-    if standing.due_for != DueFor.REGULAR:
+    if standing.due_for != DueFor.REGULAR or regular <= run.occurrence:
+        # one try is planned at a time; a moment that was owed before a run by hand is not put off by its end
         return None, "another_try_is_planned"
     if outcome.kind == Kind.FAILED and entry.max_tries is not None and run.failures + 1 >= entry.max_tries:
         return None, "tries_used_up"

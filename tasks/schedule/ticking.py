@@ -100,6 +100,10 @@ def _some(db: Database, settings: Settings, known: dict[str, Configured], now: d
     names: list[str] = []
     try:
         begun = _turn(db, settings, known, now, AT_ONCE, names)
+        if not names:
+            # somebody else has in hand what is due, or stands still with it
+            with db.read() as conn:
+                records.end_frozen(conn)
         return len(names) == AT_ONCE, begun
     except Exception as error:
         log_event(log, "schedule.turn_failed", level=logging.WARNING,

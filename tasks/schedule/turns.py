@@ -96,7 +96,10 @@ def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: date
             launches.append(_launch(each, each.run_id, answer, settings, now))
         else:
             lines += _at_once(conn, settings, each, each.run_id, answer, now)
-    launching.launch(conn, launches)
+    totals = launching.launch(conn, launches)
+    lines += [Told("scheduler.task_start", {"entry": each.entry.name, "run": each.run_id, "reason": each.turn.reason,
+                                            "stat_date": each.turn.run.stat_date, "targets": totals[each.run_id]})
+              for each in those if each.run_id in totals and each.turn.run is not None]
     records.write(conn, [row_of(each.entry, each.configured.rules, each.standing, now) for each in those])
     return lines
 

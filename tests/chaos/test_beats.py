@@ -69,6 +69,7 @@ def stage(store: Store) -> Iterator[Stage]:
         if beat.lives:
             beat.thaw()
             beat.kill()
+        print(f"-- {beat.name}\n{beat.log[-4000:]}")
 
 
 
