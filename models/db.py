@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -26,6 +27,7 @@ from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
 from models.direct import Direct, direct_write
 from models.forks import GATE
+from models.server_clock import ServerClock
 from models.together import Together
 
 T = TypeVar("T")
@@ -75,6 +77,7 @@ class Database:
             # nothing to roll back when they are given back
             self._single = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=connections - together,
                                          pool_reset_on_return=None, **options)
+            self.server_clock = ServerClock(self._server_time)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -91,6 +94,11 @@ class Database:
     def once(self) -> AbstractContextManager[Any]:
         """Give a connection for one hot statement: the driver's own on PostgreSQL, a transaction on SQLite."""
         return Direct(self._single) if self.dialect == "postgresql" else self.write()
+
+    def _server_time(self) -> datetime:
+        with self.once() as conn:
+            found: datetime = conn.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        return found
 
     def together(self, work: Callable[[Direct], T]) -> T:
         """Do a short `work` of the driver's own statements and return what it returns, once that is committed.

@@ -37,15 +37,16 @@ class Books:
         return {} if now is None else {"p_now": now}
 
     def moment(self) -> dict[str, Any]:
-        """Return the same for a statement that turns ages into times: the moment at which they were taken.
+        """Return the same for a statement that turns ages into times: the database's time when they were taken.
 
-        SQLite's clock is this machine's own, so that a process that is held up before the statement runs shifts
-        nothing. A server's clock is the server's: there the statement follows the ages at once.
+        A process that is held up before the statement runs shifts nothing then. SQLite's clock is this machine's own.
         """
         known = self.at()
-        if known or self.db.dialect != "sqlite":
+        if known:
             return known
-        return {"p_now": from_micros(clock.now_micros())}
+        if self.db.dialect == "sqlite":
+            return {"p_now": from_micros(clock.now_micros())}
+        return {"p_now": self.db.server_clock.now()}
 
     def notify(self, conn: Connection) -> None:
         """Wake the workers when `conn`'s transaction commits, never after a rollback; nothing on SQLite (rule J5).

@@ -72,8 +72,9 @@ class Running(Books):
 
     def _store_all(self, job_id: str, attempt: int, group: str, what: Commit) -> None:
         fence = {"b_job": job_id, "b_attempt": attempt}
+        # before a connection is taken: the server's clock may have to be asked on another one
+        late, moment = _late(what), self.moment()
         with self.db.write() as conn:
-            late, moment = _late(what), self.moment()
             found = conn.execute(running.COMMIT, {
                 **fence, "b_progress": storable(what.progress), "b_page": what.current_page,
                 "b_done_page": what.last_completed_page, "b_checkpoint": storable(what.checkpoint),
@@ -85,7 +86,6 @@ class Running(Books):
                 raise StaleClaim(job_id, attempt)
             self._store(conn, what)
             if what.requests:
-                late, moment = _late(what), self.moment()
                 rows = [{**clean(row), "b_started": row["b_started"] + late, "b_ended": row["b_ended"] + late, **fence,
                          "b_group": group, **moment} for row in what.requests]
                 conn.execute(running.LOG_REQUESTS[self.db.dialect], rows)
@@ -100,8 +100,10 @@ class Running(Books):
         if not article.keys() >= article_commits.COLUMNS:
             return False
 
+        # before a connection is taken: the server's clock may have to be asked on another one
+        late, moment = _late(what), self.moment()
+
         def work(conn: Direct) -> bool:
-            late, moment = _late(what), self.moment()
             job = {"job": job_id, "attempt": attempt, "group": group, "progress": progress, "page": what.current_page,
                    "age": None if what.response_age_sec is None else what.response_age_sec + late,
                    "gap": what.response_interval_sec, "answered": list(what.answered_lists),
