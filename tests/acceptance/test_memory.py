@@ -65,35 +65,38 @@ def crawled(store: Store, site: LongSite, worker: Worker, code: str, column: int
     return peak_mb(worker), seconds
 
 
-def assert_constant(what: str, idle: float, half: tuple[float, float], whole: tuple[float, float]) -> None:
-    """Fail if a peak is too high, if it grew with the size, or if the time grew faster than the size."""
-    figure(f"memory, {what}: idle {idle:.0f} MB; half peak {half[0]:.0f} MB in {half[1]:.1f} s; "
+def assert_constant(
+    what: str, idle: float, part: tuple[float, float], whole: tuple[float, float], times: int, most_grown_mb: float
+) -> None:
+    """Fail if a peak is too high, if it grew with the size, or if the time grew faster than the size, by half and more.
+
+    `whole` is so many `times` as long as `part`.
+    """
+    figure(f"memory, {what}: idle {idle:.0f} MB; a part of 1/{times} peak {part[0]:.0f} MB in {part[1]:.1f} s; "
            f"whole peak {whole[0]:.0f} MB in {whole[1]:.1f} s")
     assert whole[0] < MOST_MB
-    assert whole[0] - half[0] < MOST_GROWN_MB
-    assert whole[1] < 3 * half[1]
+    assert whole[0] - part[0] < most_grown_mb
+    assert whole[1] < 1.5 * times * part[1]
 
 
-def test_5000_list_pages_with_100000_items_take_no_more_memory_than_half_of_them(store: Store, workers: Workers) -> None:
+def test_5000_list_pages_with_100000_items_take_no_more_memory_than_a_tenth_of_them(store: Store, workers: Workers) -> None:
     (worker,) = workers.start("one", **PATIENT)
     idle = peak_mb(worker)
     with long_site() as site:
-        load(store, site, "list", {f"list-{size}": LIST_OPTIONS | {"list_url": f"/{size}/list/{{page}}"} for size in (ITEMS // 2, ITEMS)})
-        half, whole = (crawled(store, site, worker, f"list-{size}", size) for size in (ITEMS // 2, ITEMS))
+        load(store, site, "list", {f"list-{size}": LIST_OPTIONS | {"list_url": f"/{size}/list/{{page}}"} for size in (ITEMS // 10, ITEMS)})
+        part, whole = (crawled(store, site, worker, f"list-{size}", size) for size in (ITEMS // 10, ITEMS))
         assert site.count(f"/{ITEMS}/list/{ITEMS // PER_PAGE}") == 1
-    assert_constant(f"{ITEMS} items on {ITEMS // PER_PAGE} list pages", idle, half, whole)
+    assert_constant(f"{ITEMS} items on {ITEMS // PER_PAGE} list pages", idle, part, whole, 10, 2 * MOST_GROWN_MB)
 
 
-@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
-def test_a_sitemap_of_50_mb_takes_no_more_memory_than_half_of_it(
-    store: Store, workers: Workers, is_packed: bool
-) -> None:
+def test_a_sitemap_of_50_mb_takes_no_more_memory_than_half_of_it(store: Store, workers: Workers) -> None:
+    """Packed on its way: what comes as it is takes the same way from there on, and less work."""
     (worker,) = workers.start("one", **PATIENT)
     idle = peak_mb(worker)
     with long_site() as site:
         load(store, site, "sitemap", {f"map-{size}": {"sitemaps": [f"/{size}/sitemap.xml"]} for size in (ENTRIES // 2, ENTRIES)})
-        sizes = {size: site.serve_sitemap(size, is_packed=is_packed) for size in (ENTRIES // 2, ENTRIES)}
+        sizes = {size: site.serve_sitemap(size, is_packed=True) for size in (ENTRIES // 2, ENTRIES)}
         assert 50_000_000 < sizes[ENTRIES] < 60_000_000
         half, whole = (crawled(store, site, worker, f"map-{size}", size) for size in (ENTRIES // 2, ENTRIES))
         assert site.count(f"/{ENTRIES}/sitemap.xml") == 1
-    assert_constant(f"sitemap of {sizes[ENTRIES] / 1e6:.0f} MB{', gzip' if is_packed else ''}", idle, half, whole)
+    assert_constant(f"sitemap of {sizes[ENTRIES] / 1e6:.0f} MB, gzip", idle, half, whole, 2, MOST_GROWN_MB)
