@@ -22,7 +22,8 @@ from models.queries.crawling import TargetFacts
 from tasks.gate import CrawlGate
 from tasks.known import Known
 from tasks.pipeline.place import after_block
-from tasks.pipeline.ports import Article, Progress, RequestRecord, RobotsCopy
+from tasks.pipeline.ports import Article, RequestRecord, RobotsCopy
+from tasks.pipeline.progress import Progress
 from tasks.pipeline.robots import crawl_delay
 from tasks.pipeline.target import StartPoint
 from tasks.pipeline.urls import host_key

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tasks.pipeline.fetcher import Fetcher
-from tasks.pipeline.ports import Article, Gate, Journal, Progress, RequestRecord, RobotsCopy
+from tasks.pipeline.ports import Article, Gate, Journal, RequestRecord, RobotsCopy
+from tasks.pipeline.progress import Progress
 from tasks.pipeline.target import CrawlResult, StartPoint, TargetSpec
 from tasks.pipeline.walk import crawl
 

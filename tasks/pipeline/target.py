@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tasks.pipeline.ports import Progress
+from tasks.pipeline.progress import Progress
 from tasks.pipeline.urls import Scope, host_key
 from tasks.pipeline.waf import Rule
 
