@@ -86,7 +86,11 @@ def test_what_another_producer_put_into_a_lane_becomes_a_job(on_broker: Store, w
 
 
 def test_the_copy_that_a_dead_worker_left_in_a_lane_runs_nothing(on_broker: Store, workers: Workers) -> None:
-    """J6, J8: killed between publish and get; its successor drops the copy, and nothing was spent."""
+    """J6, J8: killed between publish and get; its successor drops what is left, and nothing was spent.
+
+    On RabbitMQ that is a copy of the message; on Redis the two are one transaction, which was not sent yet.
+    """
+    copies = 1 if on_broker.broker_url.startswith("amqp") else 0
     dead, alive = workers.start("dead", "alive")
     with fleet(on_broker, [Site("copied", columns={"news": 2})], grouped=False) as site:
         alive.freeze(on_broker)
@@ -95,7 +99,8 @@ def test_the_copy_that_a_dead_worker_left_in_a_lane_runs_nothing(on_broker: Stor
         dead.wait_end(10)
         alive.thaw()
         job = on_broker.wait_for(job_id, "done")
-        wait_until(lambda: "handover.stale_message" in alive.log, "the copy")
+        wait_until(lambda: alive.log.count("event=job.end") == 1, "the end")
+        assert alive.log.count("event=handover.stale_message") == copies
         assert (job["failures"], job["attempt"], job["outcome"]) == (0, 2, "complete")
         site.assert_whole(on_broker, most=0)
         site.assert_polite()

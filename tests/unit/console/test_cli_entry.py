@@ -39,6 +39,7 @@ def test_a_foreign_config_on_the_path_is_named(tmp_path: Path, kind: str) -> Non
         assert "their code ran" not in done.stderr
 
 
+@pytest.mark.exclusive
 def test_help_answers_within_half_a_second(cli: CommandLine) -> None:
     cli.run("--help")  # compiles
     took = []
