@@ -49,7 +49,7 @@ class Attempt:
         self.guard: Any = None
         #: who goes on with the lane's next job when this one is done, and what to do with that claim
         self.taker: Callable[[], Taker | None] = lambda: None
-        self.go_on: Callable[[Claim], None] | None = None
+        self.go_on: Callable[[Claim, Claim], None] | None = None
         #: when the body's last response ended (monotonic: no step of a clock may make it older) and its target's interval
         self.responded: tuple[float, float] | None = None
         self.last_completed_page = started.last_completed_page
@@ -92,7 +92,7 @@ class Attempt:
                     response_interval_sec=None if self.responded is None else self.responded[1], take=self.taker())
                 self.settled = True
                 if done.following is not None and self.go_on is not None:
-                    self.go_on(done.following)
+                    self.go_on(self.claim, done.following)
             except StaleClaim:
                 self.stale = True
                 # after a broken connection the write may have arrived although nobody said so

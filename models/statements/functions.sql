@@ -9,21 +9,25 @@
 -- is inside its quiet window (rule S6). The first look is one index probe; only a blocked head costs the longer search.
 CREATE OR REPLACE FUNCTION rl_head_v3(p_key text, p_now timestamptz) RETURNS text
 LANGUAGE plpgsql AS $$
-DECLARE v_job text; v_site text;
+DECLARE v_job text; v_elsewhere boolean; v_blocked boolean;
 BEGIN
     -- asked only of groups without a running job: one of their sites that runs does so in the group it came from (rule R2)
-    IF EXISTS (SELECT 1 FROM sites s JOIN jobs r ON r.site_code = s.site_code AND r.status = 'running'
-               WHERE s.group_key = p_key) THEN RETURN NULL; END IF;
-    SELECT j.job_id, j.site_code INTO v_job, v_site FROM jobs j
-    WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
-      AND (j.expires_at IS NULL OR j.expires_at > p_now)
-      AND (j.hold_from IS NULL OR p_now < j.hold_from OR p_now >= j.hold_until)
-    ORDER BY j.priority, j.queue_at, j.seq LIMIT 1;
-    IF v_site IS NULL THEN RETURN v_job; END IF;
-    IF NOT EXISTS (SELECT 1 FROM jobs r WHERE r.site_code = v_site AND r.status = 'running')
-       AND NOT EXISTS (SELECT 1 FROM sites s WHERE s.site_code = v_site AND s.group_key <> p_key) THEN
-        RETURN v_job;
-    END IF;
+    SELECT h.job_id,
+        EXISTS (SELECT 1 FROM sites s JOIN jobs r ON r.site_code = s.site_code AND r.status = 'running'
+                WHERE s.group_key = p_key),
+        -- no EXISTS: the planner might answer it from a hash of the whole table
+        coalesce((SELECT true FROM jobs r WHERE r.site_code = h.site_code AND r.status = 'running' LIMIT 1),
+                 (SELECT true FROM sites s WHERE s.site_code = h.site_code AND s.group_key <> p_key LIMIT 1))
+    INTO v_job, v_elsewhere, v_blocked
+    FROM (
+        SELECT j.job_id, j.site_code FROM jobs j
+        WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
+          AND (j.expires_at IS NULL OR j.expires_at > p_now)
+          AND (j.hold_from IS NULL OR p_now < j.hold_from OR p_now >= j.hold_until)
+        ORDER BY j.priority, j.queue_at, j.seq LIMIT 1
+    ) h;
+    IF v_elsewhere THEN RETURN NULL; END IF;
+    IF v_blocked IS NOT TRUE THEN RETURN v_job; END IF;
     SELECT j.job_id INTO v_job FROM jobs j
     WHERE j.group_key = p_key AND j.status = 'queued' AND (j.run_after IS NULL OR j.run_after <= p_now)
       AND (j.expires_at IS NULL OR j.expires_at > p_now)
@@ -34,22 +38,23 @@ BEGIN
     RETURN v_job;
 END $$;
 
--- The earliest moment at which a queued job of a group may be taken; NULL while a job runs or nothing is queued.
-CREATE OR REPLACE FUNCTION rl_ready_v3(p_key text, p_now timestamptz) RETURNS timestamptz
+-- The earliest moment at which a queued job of a group may be taken; NULL while a job runs or nothing is queued. With
+-- `p_keep` a group that was ready keeps its moment.
+CREATE OR REPLACE FUNCTION rl_ready_v3(p_key text, p_now timestamptz, p_keep boolean) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
-DECLARE v_group rate_groups%ROWTYPE; v_first timestamptz;
+DECLARE v_first timestamptz; v_held timestamptz; v_ready timestamptz;
 BEGIN
-    IF EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running') THEN RETURN NULL; END IF;
-    SELECT j.run_after INTO v_first FROM jobs j
-    WHERE j.group_key = p_key AND j.status = 'queued' AND j.run_after IS NULL LIMIT 1;
-    IF NOT FOUND THEN
-        SELECT j.run_after INTO v_first FROM jobs j WHERE j.group_key = p_key AND j.status = 'queued'
-        ORDER BY j.run_after LIMIT 1;
-        IF NOT FOUND THEN RETURN NULL; END IF;
-    END IF;
-    SELECT * INTO v_group FROM rate_groups g WHERE g.key = p_key;
-    v_first := greatest(v_first, v_group.pause_until, v_group.operator_pause_until, v_group.next_request_at,
-                        (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1));
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running') THEN NULL
+                WHEN EXISTS (SELECT 1 FROM jobs j
+                             WHERE j.group_key = p_key AND j.status = 'queued' AND j.run_after IS NULL) THEN '-infinity'
+                ELSE (SELECT j.run_after FROM jobs j WHERE j.group_key = p_key AND j.status = 'queued'
+                      ORDER BY j.run_after LIMIT 1) END,
+        greatest(g.pause_until, g.operator_pause_until, g.next_request_at,
+                 (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1)),
+        CASE WHEN p_keep THEN g.ready_at END
+    INTO v_first, v_held, v_ready FROM rate_groups g WHERE g.key = p_key;
+    IF v_first IS NULL THEN RETURN NULL; END IF;
+    v_first := greatest(v_first, v_held);
     IF v_first > p_now THEN RETURN v_first; END IF;
     IF rl_head_v3(p_key, p_now) IS NULL THEN
         IF NOT EXISTS (
@@ -69,7 +74,7 @@ BEGIN
         RETURN p_now + interval '1 second';
     END IF;
     -- a group that was ready keeps its moment, so that age orders the groups (rule R5)
-    RETURN CASE WHEN v_group.ready_at <= p_now THEN v_group.ready_at ELSE p_now END;
+    RETURN CASE WHEN v_ready <= p_now THEN v_ready ELSE p_now END;
 END $$;
 
 -- Recompute `ready_at` of groups that the caller has locked; returns how many changed.
@@ -78,7 +83,7 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_key text; v_ready timestamptz; v_changed integer := 0;
 BEGIN
     FOREACH v_key IN ARRAY p_keys LOOP
-        v_ready := rl_ready_v3(v_key, p_now);
+        v_ready := rl_ready_v3(v_key, p_now, true);
         UPDATE rate_groups g SET ready_at = v_ready WHERE g.key = v_key AND g.ready_at IS DISTINCT FROM v_ready;
         IF FOUND THEN v_changed := v_changed + 1; END IF;
     END LOOP;
@@ -117,11 +122,12 @@ CREATE OR REPLACE FUNCTION rl_take_v3(
 LANGUAGE plpgsql AS $$
 DECLARE v_job jobs%ROWTYPE; v_head text;
 BEGIN
-    IF EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running') THEN RETURN; END IF;
     IF EXISTS (
         SELECT 1 FROM rate_groups g
-        WHERE g.key = p_key AND greatest(g.pause_until, g.operator_pause_until, g.next_request_at,
-                                         (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1)) > p_now
+        WHERE g.key = p_key AND (
+            EXISTS (SELECT 1 FROM jobs r WHERE r.group_key = p_key AND r.status = 'running')
+            OR greatest(g.pause_until, g.operator_pause_until, g.next_request_at,
+                        (SELECT f.operator_pause_until FROM fleet f WHERE f.id = 1)) > p_now)
     ) THEN RETURN; END IF;
     v_head := rl_head_v3(p_key, p_now);
     IF v_head IS NULL THEN RETURN; END IF;
@@ -183,15 +189,17 @@ CREATE OR REPLACE FUNCTION rl_settle_v3(
                  o_target text)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_now timestamptz; v_job jobs%ROWTYPE; v_responded timestamptz; v_next timestamptz; v_started timestamptz;
-    v_taken jobs%ROWTYPE; v_key text;
+    v_taken jobs%ROWTYPE; v_key text; v_ready timestamptz;
     v_home text;
 BEGIN
     -- a site that moved meanwhile has another home: both rows are written below, so both are locked, in key order
-    SELECT s.group_key INTO v_home FROM jobs j JOIN sites s ON s.site_code = j.site_code
-    WHERE j.job_id = p_job AND s.group_key <> p_group AND left(p_group, 1) <> '_';
-    PERFORM 1 FROM rate_groups WHERE key IN (p_group, v_home) ORDER BY key FOR NO KEY UPDATE;
+    PERFORM 1 FROM rate_groups WHERE key = ANY (ARRAY[p_group, (
+        SELECT s.group_key FROM jobs j JOIN sites s ON s.site_code = j.site_code
+        WHERE j.job_id = p_job AND s.group_key <> p_group AND left(p_group, 1) <> '_')]) ORDER BY key FOR NO KEY UPDATE;
     v_now := coalesce(p_now, clock_timestamp());
-    SELECT started_at INTO v_started FROM jobs WHERE job_id = p_job AND attempt = p_attempt FOR NO KEY UPDATE;
+    IF p->>'status' = 'queued' THEN
+        SELECT started_at INTO v_started FROM jobs WHERE job_id = p_job AND attempt = p_attempt FOR NO KEY UPDATE;
+    END IF;
     v_responded := v_now - make_interval(secs => (p->>'response_age')::double precision);
     UPDATE jobs j SET
         -- a stop request wins over going on (rule C6); a body that returned first is done (rule J10)
@@ -222,7 +230,8 @@ BEGIN
       AND (NOT p ? 'lease_was' OR j.lease_until <= (p->>'lease_was')::timestamptz)
     RETURNING j.* INTO v_job;
     IF NOT FOUND THEN RETURN NEXT; RETURN; END IF;
-    UPDATE attempts SET finished_at = coalesce((p->>'ended_at')::timestamptz, v_now), started_at = v_started, error = p->>'error',
+    UPDATE attempts SET finished_at = coalesce((p->>'ended_at')::timestamptz, v_now),
+        started_at = coalesce(v_started, v_job.started_at), error = p->>'error',
         outcome = CASE WHEN v_job.status = 'cancelled' THEN 'cancelled' ELSE p->>'why' END,
         traceback = p->>'traceback', evidence = p->'evidence', last_completed_page = v_job.last_completed_page
     WHERE job_id = p_job AND attempt = p_attempt;
@@ -233,8 +242,6 @@ BEGIN
         UPDATE jobs SET group_key = v_home WHERE job_id = p_job;
         INSERT INTO lane_wake (group_key, at) VALUES (v_home, coalesce(v_job.run_after, v_now));
     END IF;
-    -- the lane was occupied until now: what was folded meanwhile makes it no older than the others (rule R5)
-    UPDATE rate_groups SET ready_at = NULL WHERE key = v_job.group_key AND ready_at IS NOT NULL;
     v_next := (p->>'not_before')::timestamptz;
     IF v_job.last_response_at IS NOT NULL OR v_next IS NOT NULL THEN
         -- a lost attempt may have had a response until its recorded end: the next target's own interval counts from there
@@ -246,19 +253,30 @@ BEGIN
                 + make_interval(secs => greatest(v_job.last_interval_sec, g.crawl_delay_sec)))
         WHERE g.key IN (v_job.group_key, v_home);
     END IF;
-    -- a later statement: a submit that committed while this one waited for the group is seen
-    IF p_refresh THEN PERFORM rl_refresh_v3(ARRAY[v_job.group_key::text], v_now); END IF;
-    -- by id, as a fold would read them: rows that were folded and are not vacuumed yet cost nothing there
-    IF p_boot IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM (SELECT w.at FROM lane_wake w ORDER BY w.id LIMIT 1000) w WHERE w.at <= v_now
-    ) THEN
-        -- out of key order, but it waits for nobody
-        SELECT g.key INTO v_key FROM rate_groups g
-        WHERE g.ready_at <= v_now AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
-        ORDER BY g.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
-        IF FOUND THEN
-            SELECT * INTO v_taken FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
-            IF NOT FOUND THEN PERFORM rl_refresh_v3(ARRAY[v_key], v_now); END IF;
+    IF NOT p_refresh THEN
+        -- the lane was occupied until now: what was folded meanwhile makes it no older than the others (rule R5)
+        UPDATE rate_groups SET ready_at = NULL WHERE key = v_job.group_key AND ready_at IS NOT NULL;
+    ELSE
+        -- by id, as a fold would read them: rows that were folded and are not vacuumed yet cost nothing there
+        IF p_boot IS NOT NULL AND NOT EXISTS (
+            SELECT 1 FROM (SELECT w.at FROM lane_wake w ORDER BY w.id LIMIT 1000) w WHERE w.at <= v_now
+        ) THEN
+            -- out of key order, but it waits for nobody; this lane was occupied until now, so the others have waited longer
+            SELECT g.key INTO v_key FROM rate_groups g
+            WHERE g.ready_at <= v_now AND g.key <> v_job.group_key AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
+            ORDER BY g.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                SELECT * INTO v_taken FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
+                IF NOT FOUND THEN PERFORM rl_refresh_v3(ARRAY[v_key], v_now); END IF;
+            ELSIF p_lanes IS NULL OR v_job.group_key ~ ANY (p_lanes) THEN
+                SELECT * INTO v_taken FROM rl_take_v3(v_job.group_key, p_worker, p_boot, p_lease, v_now);
+            END IF;
+        END IF;
+        -- a lane that has gone on has no moment; for the others in a later statement: a submit that committed while this one
+        -- waited for the group is seen
+        IF v_taken.group_key IS DISTINCT FROM v_job.group_key THEN
+            v_ready := rl_ready_v3(v_job.group_key, v_now, false);
+            UPDATE rate_groups SET ready_at = v_ready WHERE key = v_job.group_key AND ready_at IS DISTINCT FROM v_ready;
         END IF;
     END IF;
     o_status := v_job.status; o_job_id := v_taken.job_id; o_attempt := v_taken.attempt;

@@ -92,7 +92,8 @@ class Desk:
             self.refused.pop(held.claim.group, None)
             if lost:
                 self.errands.put(("recover", held))
-        self.wake.set()
+        if held is None or lost or not held.followed:
+            self.wake.set()
 
     def may_take(self) -> bool:
         """Tell whether what is taken now would be handed over soon: connected, running, not standing still."""
@@ -115,13 +116,17 @@ class Desk:
             return None
         return Taker(self.name, self.boot_id, self.settings.lease_sec, self.lanes)
 
-    def go_on(self, claim: Claim) -> None:
-        """Hold and hand over a claim that was taken together with the end of the job before it."""
+    def go_on(self, ended: Claim, claim: Claim) -> None:
+        """Hold and hand over a claim that was taken together with the end of the job `ended`."""
         for twice in self.inflight.add([claim]):
             # an older body of the same job has not ended in this process yet: it must not meet itself
             self.give_back(Held(twice))
             return
         held = self.inflight.get(claim.job_id, claim.attempt)
+        before = self.inflight.get(ended.job_id, ended.attempt)
+        if before is not None:
+            # of the same lane: no slot and no lane has become free, and no other lane was ready
+            before.followed = claim.group == ended.group
         if held is not None:
             self.offer([held])
 

@@ -29,6 +29,7 @@ from routing.router import CLAIM_HEADER
 
 log = get_logger("ratelane.handover")
 PUBLISHES = 3
+_HOST = socket.gethostname()
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -43,7 +44,7 @@ def message_of(held: Held, task: str) -> tuple[str, dict[str, Any]]:
         "lang": "py", "task": task, "id": claim.job_id, "shadow": None, "eta": None, "expires": None, "group": None,
         "group_index": None, "retries": max(0, claim.attempt - 1), "timelimit": [None, None], "root_id": claim.job_id,
         "parent_id": None, "argsrepr": repr(tuple(args)), "kwargsrepr": "{}", "ignore_result": False,
-        "origin": f"{os.getpid()}@{socket.gethostname()}", "replaced_task_nesting": 0, "stamped_headers": None,
+        "origin": f"{os.getpid()}@{_HOST}", "replaced_task_nesting": 0, "stamped_headers": None,
         "stamps": {},
         CLAIM_HEADER: {"job": claim.job_id, "attempt": claim.attempt, "claim_no": claim.claim_no, "group": claim.group}}
     body = json.dumps([args, {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])

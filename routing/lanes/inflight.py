@@ -31,6 +31,8 @@ class Held:
     #: since the lease went to another while the body still lived here
     lost_for: Stopwatch | None = None
     returning: bool = False
+    #: its lane has gone on with its next job in the transaction that ended it: nothing is left for the scout to see
+    followed: bool = False
 
 
 class InFlight:

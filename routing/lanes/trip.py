@@ -18,35 +18,12 @@ class OneTrip:
     def __init__(self, client: Any) -> None:
         # a pool would look after the connection before and behind each command; its health is checked when it was idle
         self._client = client.client()
-        self._holding = False
-        self._held: tuple[Any, Any] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def hold(self, holding: bool) -> None:
-        """Say whether the next message that is published waits for the get behind it."""
-        self._holding = holding
-
-    def lpush(self, key: Any, value: Any) -> Any:
-        """Publish `value`, now or with the next get."""
-        if not self._holding:
-            return self._client.lpush(key, value)
-        self._holding = False
-        self._held = (key, value)
-        return None
-
-    def rpop(self, key: Any) -> Any:
-        """Return the oldest message of a queue, None without one; what was held is published before."""
-        held, self._held = self._held, None
-        if held is None:
-            return self._client.rpop(key)
-        if held[0] != key:
-            self._client.lpush(*held)
-            return self._client.rpop(key)
-        return self._both(*held)
-
-    def _both(self, key: Any, value: Any) -> Any:
+    def put_and_get(self, key: str, value: str) -> Any:
+        """Append `value` to a list and return its oldest element (bytes); raises redis' ResponseError for a refusal."""
         line = self._client.connection
         line.send_packed_command(line.pack_commands([("MULTI",), ("LPUSH", key, value), ("RPOP", key), ("EXEC",)]))
         # all four are read even if one is a refusal: an answer that is left would be taken for the next command's
