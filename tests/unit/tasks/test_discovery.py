@@ -124,7 +124,7 @@ def test_s7_robots_txt_is_obeyed(bench: Any, site: Site) -> None:
 
 
 def test_s7_with_a_long_interval_it_goes_on_where_it_was_parked(bench: Any, site: Site) -> None:
-    ready(bench, site, 60)
+    ready(bench, site, 0.3)
     ends = run_discovery(bench)
     assert ends.count("parked") >= 3 and ends[-1] == "done"
     paths = [request.path for request in site.requests]

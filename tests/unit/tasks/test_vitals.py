@@ -13,6 +13,7 @@ from models.attempt import enter
 from models.ledger import NewJob
 from models.queries.reading import db_moment
 from models.requests import requests, robots_copies
+from models.sites import targets
 from models.snapshots import vitals
 from tasks.jobs.vitals import look_at_site
 from tests.support.crawl_ports import Site, paged_site
@@ -28,7 +29,8 @@ def site() -> Iterator[Site]:
 
 def look(bench: Any, site: Site, *, knows_robots: bool = True) -> dict[str, Any]:
     """Run the vitals of s1; returns what was written of it."""
-    bench.crawls(site.url, interval_sec=0)
+    bench.crawls(site.url)
+    bench.change(targets, interval_sec=0)
     with bench.db.read() as conn:
         now = db_moment(conn)
     if knows_robots:
