@@ -10,6 +10,7 @@ import pytest
 
 from config import clock
 from tests.support.command_line import ROOT, CommandLine, clean_environment
+from tests.support.figures import figure
 
 
 @pytest.fixture
@@ -40,14 +41,19 @@ def test_a_foreign_config_on_the_path_is_named(tmp_path: Path, kind: str) -> Non
 
 
 @pytest.mark.exclusive
-def test_help_answers_within_half_a_second(cli: CommandLine) -> None:
+def test_help_answers_before_anybody_wonders(cli: CommandLine) -> None:
+    """Half a second on an ordinary machine, where Python itself takes a twentieth to start; slower ones are slower in both."""
     cli.run("--help")  # compiles
-    took = []
-    for _ in range(3):
+    bare, took = [], []
+    for _ in range(4):
+        age = clock.Stopwatch()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        bare.append(age.elapsed())
         age = clock.Stopwatch()
         assert "crawl" in cli.run("--help").stdout
         took.append(age.elapsed())
-    assert min(took) < 0.5
+    figure(f"--help took {min(took):.2f} s, Python alone {min(bare):.3f} s")
+    assert min(took) < max(0.5, 15 * min(bare))
 
 
 def test_help_imports_neither_settings_nor_database_nor_celery() -> None:
