@@ -23,8 +23,8 @@ from tasks.schedule import planner
 from tasks.schedule.entries import Configured
 from tasks.schedule.rows import row_of, run_of, standing_of
 from tasks.schedule.syncing import of_row
-from tasks.schedule.terms import Kind, Outcome, RunInfo
-from tasks.schedule.turns import Told, end_run, log, tell, told
+from tasks.schedule.terms import Kind, Outcome
+from tasks.schedule.turns import end_run, log, tell, told
 
 #: runs that are looked at in one go
 AT_ONCE = 1_000
@@ -72,7 +72,8 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         if outcome is None:
             work_of(one.scope).ended(conn, run, ending.outcome)
         probe("run_ending")
-        lines = _lines(name, ending.outcome, info, run_id, ending.standing.due_at)
+        lines = told(name, ending.outcome, run=run_id, stat_date=info.stat_date, due_at=ending.standing.due_at,
+                     zone=one.entry.zone)
     probe("run_ended")
     tell(lines)
     return True
@@ -87,7 +88,3 @@ def _judged(conn: Connection, one: Configured, run: Run) -> Outcome:
 def _with_progress(conn: Connection, run_id: int, outcome: Outcome) -> Outcome:
     """A run keeps how far it came, whatever its entry remembers (rule S5)."""
     return outcome if outcome.progress is not None else replace(outcome, progress=tally_of(conn, run_id).progress)
-
-
-def _lines(name: str, outcome: Outcome, info: RunInfo, run_id: int, due_at: datetime | None) -> list[Told]:
-    return told(name, outcome, run=run_id, stat_date=info.stat_date, due_at=due_at)

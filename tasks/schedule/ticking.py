@@ -192,7 +192,7 @@ def fail(conn: Connection, row: Row, settings: Settings, now: datetime, reason: 
     status = row["status"] if row["run_id"] is not None else Status.FAILED.value
     records.write(conn, [{**row, "due_at": again, "plan": plan, "status": status, "updated_at": now, "last_outcome": {
         "outcome": outcome.kind.value, "ok": False, "skipped": False, "reason": reason, "until": None, "by": None}}])
-    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again)
+    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again, zone=None)
 
 
 def _move_holds(db: Database, known: dict[str, Configured], now: datetime) -> int:
