@@ -42,12 +42,19 @@ def _make(conn: Connection, table: Any) -> Any:
 # -- entries ---------------------------------------------------------------------------------------------------------
 
 
+def _due(columns: Any, now: datetime, limit: int) -> Select[Any]:
+    return (select(columns).where(entries.c.due_at <= now, entries.c.enabled)
+            .order_by(entries.c.due_at, entries.c.name).limit(limit))
+
+
+def due_names(now: datetime, limit: int) -> Select[Any]:
+    """Find the names of entries that are due, oldest first."""
+    return _due(entries.c.name, now, limit)
+
+
 def due(now: datetime, limit: int) -> Select[Any]:
     """Lock and read entries that are due, oldest first; what another tick holds is its own business."""
-    return (
-        select(entries).where(entries.c.due_at <= now, entries.c.enabled).order_by(entries.c.due_at, entries.c.name)
-        .limit(limit).with_for_update(skip_locked=True)
-    )
+    return _due(entries, now, limit).with_for_update(skip_locked=True)
 
 
 def lock(names: Iterable[str], *, wait: bool) -> Select[Any]:

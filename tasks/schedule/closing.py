@@ -5,12 +5,14 @@ Jobs whose worker is lost are recovered by their own leases; the run waits for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 
 from sqlalchemy import Connection
 
+from config.clock import Stopwatch
 from config.logs import log_event
 from config.probes import probe
 from config.settings import Settings
@@ -30,11 +32,20 @@ from tasks.schedule.turns import end_run, log, tell, told
 AT_ONCE = 1_000
 
 
-def close_over(db: Database, settings: Settings, known: Mapping[str, Configured], now: datetime) -> int:
-    """End the runs that are over, each in a transaction of its own; returns how many were ended here."""
+def close_over(db: Database, settings: Settings, known: Mapping[str, Configured], now: datetime, *,
+               among: Sequence[str] | None = None, within_sec: float = inf) -> int:
+    """End runs that are over, each in a transaction of its own; returns how many were ended here.
+
+    `among`: of these entries alone. `within_sec`: stop at the first end after so long a time, and leave the rest.
+    """
     with db.read() as conn:
-        found = records.over(conn, AT_ONCE)
-    return sum(_close(db, settings, known, run_id, name, now) for run_id, name in found)
+        found = records.over(conn, AT_ONCE, among)
+    ended, taken = 0, Stopwatch()
+    for run_id, name in found:
+        ended += _close(db, settings, known, run_id, name, now)
+        if ended and taken.elapsed() >= within_sec:
+            break
+    return ended
 
 
 def _close(db: Database, settings: Settings, known: Mapping[str, Configured], run_id: int, name: str,
