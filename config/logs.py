@@ -75,12 +75,16 @@ def _plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
     if isinstance(value, dict | list | tuple):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+        return json.dumps(value, ensure_ascii=False, default=_json_value)
+    return _json_value(value)
+
+
+def _shown(moment: datetime) -> datetime:
+    """Return a moment as people read it (rule U6): UTC becomes the schedule's zone; one that names its own keeps it."""
+    return moment.astimezone(_zone) if moment.tzname() == "UTC" else moment
 
 
 def _head(record: logging.LogRecord) -> dict[str, Any]:
-    # printed times carry the schedule's zone and offset (rule U6)
     at = datetime.fromtimestamp(record.created, _zone).isoformat(timespec="milliseconds")
     return {"at": at, "level": record.levelname.lower(), "logger": record.name}
 
@@ -114,4 +118,4 @@ class JsonLines(logging.Formatter):
 
 
 def _json_value(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    return _shown(value).isoformat() if isinstance(value, datetime) else str(value)

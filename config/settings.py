@@ -171,7 +171,7 @@ class Settings(BaseSettings):
         False, description="export articles after each crawl; a value that cannot be read means no")
     rag_sink: str = Field("file:rag/", description="file:FOLDER (relative to home) or an http(s) URL")
     request_log_days: Count = Field(7, description="the request log is kept for")
-    retention_days: Count = Field(30, description="finished jobs are kept for")
+    retention_days: Count = Field(30, description="finished jobs, and runs of the schedule, are kept for")
     schedule_retry_sec: Seconds = Field(300, description="an entry's next try after a failure or skip")
     seed_retry_sec: Seconds = Field(600, description="the same for snapshot_seed")
     snapshot_days: Count = Field(90, description="snapshots are kept for")

@@ -16,7 +16,8 @@ from sqlalchemy import Connection
 
 from models.db import IDLE_IN_TRANSACTION_MS
 from models.operations import Operator
-from models.queries.schedule import OVER, is_open, next_due
+from models.queries.schedule import OVER, is_open
+from models.schedules import runs
 from models.statements import postgres, schedules
 from models.statements.operations import log_operation
 
@@ -26,10 +27,9 @@ def due(conn: Connection, now: datetime, limit: int) -> list[dict[str, Any]]:
     return [dict(row) for row in conn.execute(schedules.due(now, limit)).mappings()]
 
 
-def any_due(conn: Connection, now: datetime) -> bool:
-    """Tell, without a lock, whether any entry is due: an idle look on SQLite must take none."""
-    due_at = next_due(conn)
-    return due_at is not None and due_at <= now
+def due_names(conn: Connection, now: datetime, limit: int) -> list[str]:
+    """Return, without a lock, which entries are due, oldest first: an idle look on SQLite must take none."""
+    return list(conn.scalars(schedules.due_names(now, limit)))
 
 
 def end_frozen(conn: Connection) -> int:
@@ -78,9 +78,10 @@ def end(conn: Connection, run_id: int, now: datetime, *, outcome: str, reason: s
     return bool(conn.execute(schedules.END_RUN, values).rowcount)
 
 
-def over(conn: Connection, limit: int) -> list[tuple[int, str]]:
-    """Return id and entry of open runs none of whose jobs is queued or running."""
-    return [(row.run_id, row.entry) for row in conn.execute(OVER.limit(limit))]
+def over(conn: Connection, limit: int, among: Sequence[str] | None = None) -> list[tuple[int, str]]:
+    """Return id and entry of open runs (of these entries) none of whose jobs is queued or running."""
+    wanted = OVER if among is None else OVER.where(runs.c.entry.in_(among))
+    return [(row.run_id, row.entry) for row in conn.execute(wanted.limit(limit))]
 
 
 def is_over(conn: Connection, run_id: int) -> bool:

@@ -12,15 +12,15 @@ from datetime import datetime
 
 from config.logs import log_event
 from models.ledger.books import Books, log
-from models.statements import queueing, snapshots, upkeep
+from models.statements import queueing, schedules, snapshots, upkeep
 
 EXPIRE_AT_ONCE = 200
-JOBS_AT_ONCE, ROWS_AT_ONCE = 500, 2_000
+JOBS_AT_ONCE, RUNS_AT_ONCE, ROWS_AT_ONCE = 500, 500, 2_000
 DAY_SEC = 86_400.0
 #: robots.txt is used for a day, a worker that is away for one is still listed, and a notice must outlive what it tells of
 _ROBOTS_DAYS, _WORKER_DAYS, _NOTICE_DAYS = 2, 1, 2
-PRUNED = ("jobs", "attempts", "requests", "cooldowns", "interval_history", "operations", "notices", "robots_copies",
-          "workers", "lane_wake", "snapshots", "snapshot_items", "vitals")
+PRUNED = ("jobs", "attempts", "requests", "cooldowns", "runs", "run_job", "interval_history", "operations", "notices",
+          "robots_copies", "workers", "lane_wake", "snapshots", "snapshot_items", "vitals")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Upkeep(Books):
     def prune(self, portions: int | None = None) -> Pruned:
         """Delete what is older than it is kept (rule J17), at most so many portions; articles, queued and running never.
 
-        A job goes with its attempts, by when it finished, unless its callbacks are still to be sent.
+        A job goes with its attempts, by when it finished, unless its callbacks are still to be sent; a run of the schedule
+        with the rows of its jobs, by when it ended.
         """
         rows, left = dict.fromkeys(PRUNED, 0), portions
         for step in self._steps():
@@ -74,6 +75,7 @@ class Upkeep(Books):
         history, log_days = self.settings.retention_days, self.settings.request_log_days
         for status in ("done", "failed", "cancelled"):
             yield self._prune_jobs(status, history)
+        yield self._prune_runs(history)
         yield self._prune_by_id("requests", log_days)
         for name in ("cooldowns", "interval_history", "operations"):
             yield self._prune_by_id(name, history)
@@ -103,6 +105,21 @@ class Upkeep(Books):
             if not gone:
                 return  # whoever holds them has a reason
             yield {"jobs": len(gone), "attempts": tried}
+
+    def _prune_runs(self, days: float) -> Iterator[dict[str, int]]:
+        """A run goes behind the rows of its jobs: ten thousand targets are no single portion."""
+        before = self._before(days)
+        while True:
+            with self.db.read() as conn:
+                if not conn.scalars(schedules.old_runs(before, 1)).all():
+                    return
+            with self.db.write() as conn:
+                found = conn.scalars(schedules.old_runs(before, RUNS_AT_ONCE)).all()
+                counted = conn.execute(schedules.drop_run_jobs(found, ROWS_AT_ONCE)).rowcount
+                gone = conn.execute(schedules.drop_runs(found)).rowcount if counted < ROWS_AT_ONCE else 0
+            if not found:
+                return  # somebody has them in hand
+            yield {"runs": gone, "run_job": counted}
 
     def _prune_by_id(self, name: str, days: float) -> Iterator[dict[str, int]]:
         before, behind = self._before(days), 0

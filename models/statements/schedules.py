@@ -9,13 +9,17 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Delete,
     Integer,
     Select,
     String,
     Update,
     bindparam,
+    delete,
+    func,
     or_,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -38,12 +42,19 @@ def _make(conn: Connection, table: Any) -> Any:
 # -- entries ---------------------------------------------------------------------------------------------------------
 
 
+def _due(columns: Any, now: datetime, limit: int) -> Select[Any]:
+    return (select(columns).where(entries.c.due_at <= now, entries.c.enabled)
+            .order_by(entries.c.due_at, entries.c.name).limit(limit))
+
+
+def due_names(now: datetime, limit: int) -> Select[Any]:
+    """Find the names of entries that are due, oldest first."""
+    return _due(entries.c.name, now, limit)
+
+
 def due(now: datetime, limit: int) -> Select[Any]:
     """Lock and read entries that are due, oldest first; what another tick holds is its own business."""
-    return (
-        select(entries).where(entries.c.due_at <= now, entries.c.enabled).order_by(entries.c.due_at, entries.c.name)
-        .limit(limit).with_for_update(skip_locked=True)
-    )
+    return _due(entries, now, limit).with_for_update(skip_locked=True)
 
 
 def lock(names: Iterable[str], *, wait: bool) -> Select[Any]:
@@ -128,6 +139,33 @@ END_RUN = (
 )
 SET_TOTAL = update(runs).where(runs.c.run_id == bindparam("b_run", type_=Integer())).values(
     total=bindparam("b_total", type_=Integer()))
+
+
+def old_runs(before: datetime, limit: int) -> Select[Any]:
+    """Find runs that ended before a moment, the longest ago first (rule J17); the newest row of all stays.
+
+    Ids are told to people and stand in other rows: SQLite would give the newest one again. Tries of an occurrence that is
+    under way count its targets, however old they are.
+    """
+    other = runs.alias()
+    newest = select(func.max(other.c.run_id)).scalar_subquery()
+    under_way = select(other.c.run_id).where(
+        other.c.outcome.is_(None), other.c.entry == runs.c.entry, other.c.occurrence == runs.c.occurrence).exists()
+    return (select(runs.c.run_id)
+            .where(runs.c.recorded_at < before, runs.c.outcome.is_not(None), runs.c.run_id < newest, ~under_way)
+            .order_by(runs.c.recorded_at, runs.c.run_id).limit(limit).with_for_update(skip_locked=True))
+
+
+def drop_run_jobs(run_ids: Sequence[int], limit: int) -> Delete:
+    """Delete up to `limit` of the rows that say which jobs these runs counted."""
+    some = select(run_job.c.run_id, run_job.c.job_id).where(run_job.c.run_id.in_(run_ids)).order_by(
+        run_job.c.run_id, run_job.c.job_id).limit(limit)
+    return delete(run_job).where(tuple_(run_job.c.run_id, run_job.c.job_id).in_(some))
+
+
+def drop_runs(run_ids: Sequence[int]) -> Delete:
+    """Delete runs that the caller has found to be no longer kept, and locked."""
+    return delete(runs).where(runs.c.run_id.in_(run_ids), runs.c.outcome.is_not(None))
 
 # -- jobs of runs ----------------------------------------------------------------------------------------------------
 

@@ -70,7 +70,8 @@ def resume(db: Database, settings: Settings, name: str, by: Operator) -> bool:
         turn = planner.resumed(entry, held.standing, held.now)
         records.record(held.conn, [recorded_row(name, each, held.now, None) for each in turn.recorded])
         for each in turn.recorded:
-            held.lines += told(name, each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at)
+            held.lines += told(name, each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at,
+                               zone=entry.zone)
         _write(held, replace(held.one, entry=entry), replace(turn.standing, since=held.now))
         records.note_operation(held.conn, by, "schedule_resume", name)
         return True

@@ -5,12 +5,14 @@ Jobs whose worker is lost are recovered by their own leases; the run waits for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 
 from sqlalchemy import Connection
 
+from config.clock import Stopwatch
 from config.logs import log_event
 from config.probes import probe
 from config.settings import Settings
@@ -23,18 +25,27 @@ from tasks.schedule import planner
 from tasks.schedule.entries import Configured
 from tasks.schedule.rows import row_of, run_of, standing_of
 from tasks.schedule.syncing import of_row
-from tasks.schedule.terms import Kind, Outcome, RunInfo
-from tasks.schedule.turns import Told, end_run, log, tell, told
+from tasks.schedule.terms import Kind, Outcome
+from tasks.schedule.turns import end_run, log, tell, told
 
 #: runs that are looked at in one go
 AT_ONCE = 1_000
 
 
-def close_over(db: Database, settings: Settings, known: Mapping[str, Configured], now: datetime) -> int:
-    """End the runs that are over, each in a transaction of its own; returns how many were ended here."""
+def close_over(db: Database, settings: Settings, known: Mapping[str, Configured], now: datetime, *,
+               among: Sequence[str] | None = None, within_sec: float = inf) -> int:
+    """End runs that are over, each in a transaction of its own; returns how many were ended here.
+
+    `among`: of these entries alone. `within_sec`: stop at the first end after so long a time, and leave the rest.
+    """
     with db.read() as conn:
-        found = records.over(conn, AT_ONCE)
-    return sum(_close(db, settings, known, run_id, name, now) for run_id, name in found)
+        found = records.over(conn, AT_ONCE, among)
+    ended, taken = 0, Stopwatch()
+    for run_id, name in found:
+        ended += _close(db, settings, known, run_id, name, now)
+        if ended and taken.elapsed() >= within_sec:
+            break
+    return ended
 
 
 def _close(db: Database, settings: Settings, known: Mapping[str, Configured], run_id: int, name: str,
@@ -72,7 +83,8 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         if outcome is None:
             work_of(one.scope).ended(conn, run, ending.outcome)
         probe("run_ending")
-        lines = _lines(name, ending.outcome, info, run_id, ending.standing.due_at)
+        lines = told(name, ending.outcome, run=run_id, stat_date=info.stat_date, due_at=ending.standing.due_at,
+                     zone=one.entry.zone)
     probe("run_ended")
     tell(lines)
     return True
@@ -87,7 +99,3 @@ def _judged(conn: Connection, one: Configured, run: Run) -> Outcome:
 def _with_progress(conn: Connection, run_id: int, outcome: Outcome) -> Outcome:
     """A run keeps how far it came, whatever its entry remembers (rule S5)."""
     return outcome if outcome.progress is not None else replace(outcome, progress=tally_of(conn, run_id).progress)
-
-
-def _lines(name: str, outcome: Outcome, info: RunInfo, run_id: int, due_at: datetime | None) -> list[Told]:
-    return told(name, outcome, run=run_id, stat_date=info.stat_date, due_at=due_at)

@@ -103,11 +103,18 @@ def _run(entry: Entry, standing: Standing, live: list[Owed], missed: tuple[Recor
         recorded += (Recorded(closes.occurrence, closes.try_no, closes.stat_date, Outcome(Kind.MADE_UP, "overlap"),
                               closes.source),)
     run = taken.run(now)
-    reason = taken.due_for.value
-    if taken.due_for == DueFor.REGULAR and now > taken.due + GRACE:
-        reason = "missed"
     after = replace(planned(entry, standing, now), status=Status.RUNNING, running=run, last_run_at=now)
-    return Turn(Action.RUN, reason, after, run=run, closes=closes, recorded=recorded)
+    return Turn(Action.RUN, _why(others, taken, now), after, run=run, closes=closes, recorded=recorded)
+
+
+def _why(others: list[Owed], taken: Owed, now: datetime) -> str:
+    """Return why `taken` runs. At the end of a deferral it is the deferral that a late tick makes good, not a downtime
+    that the moment itself fell into.
+    """
+    if taken.due_for != DueFor.REGULAR or now <= taken.due + GRACE:
+        return taken.due_for.value
+    waited = any(each.due_for == DueFor.DEFERRED and each.due == taken.due for each in others)
+    return DueFor.DEFERRED.value if waited else "missed"
 
 
 def ended(entry: Entry, standing: Standing, outcome: Outcome, now: datetime, *, run: RunInfo | None = None) -> Ending:

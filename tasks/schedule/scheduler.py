@@ -59,6 +59,8 @@ class RowScheduler(Scheduler):
             log_event(log, "schedule.away" if away else "schedule.tick_failed", level=logging.WARNING,
                       error=message_of(error), exc_info=None if away else error)
             return 1.0
+        if found.look_again:
+            return 0.0
         if found.next_due_sec is None:
             return longest
         return min(longest, max(SHORTEST_SEC, found.next_due_sec))

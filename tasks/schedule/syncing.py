@@ -61,4 +61,4 @@ def edited(conn: Connection, one: Configured, row: Row, now: datetime) -> tuple[
     turn = planner.edited(one.entry, standing, now, before=before)
     records.record(conn, [recorded_row(row["name"], each, now, None) for each in turn.recorded])
     return replace(turn.standing, since=now), [line for each in turn.recorded for line in told(
-        row["name"], each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at)]
+        row["name"], each.outcome, run=None, stat_date=each.stat_date, due_at=turn.standing.due_at, zone=one.entry.zone)]

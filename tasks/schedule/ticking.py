@@ -36,17 +36,23 @@ from tasks.schedule.turns import Taken, Told, hold_of, log, take, tell, told
 
 #: due entries in one transaction
 AT_ONCE = 100
+#: so long runs are ended before the entries are asked again that have come due: no start waits for a backlog of ends
+ENDS_WITHIN_SEC = 1.0
 #: jobs that are given their next quiet window in one transaction
 HOLDS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
 class Ticked:
-    """What a tick did, and in how many seconds the next entry is due (0 or less: it is; None: none ever)."""
+    """What a tick did, and in how many seconds the next entry is due (0 or less: it is; None: none ever).
+
+    `look_again`: it has ended runs, and may have left some, so that the next tick should follow at once.
+    """
 
     started: int
     ended: int
     next_due_sec: float | None
+    look_again: bool = False
 
 
 class Entries:
@@ -77,26 +83,30 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
     it is away; everything that was committed stays.
     """
     known = (entries or Entries()).read(db, settings, now)
-    ended = close_over(db, settings, known, now)
+    # first, so that what comes due finds ended what it asks about (a seed, its snapshot)
+    ended = close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC)
     started = 0
     more = True
     while more:
-        more, begun = _some(db, settings, known, now)
-        started += begun
+        more, begun, closed = _some(db, settings, known, now)
+        started, ended = started + begun, ended + closed
     if started:
         # what needed no job is over already
-        ended += close_over(db, settings, known, now)
+        ended += close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC)
     _move_holds(db, known, now)
     with db.read() as conn:
         due = next_due(conn)
-    return Ticked(started, ended, None if due is None else (due - now) / timedelta(seconds=1))
+    return Ticked(started, ended, None if due is None else (due - now) / timedelta(seconds=1), ended > 0)
 
 
-def _some(db: Database, settings: Settings, known: dict[str, Configured], now: datetime) -> tuple[bool, int]:
-    """Take up to a hundred due entries; returns whether there may be more, and how many runs began."""
+def _some(db: Database, settings: Settings, known: dict[str, Configured], now: datetime) -> tuple[bool, int, int]:
+    """Take up to a hundred due entries; returns whether there may be more, how many runs began, and how many ended."""
     with db.read() as conn:
-        if not records.any_due(conn, now):
-            return False, 0
+        coming = records.due_names(conn, now, AT_ONCE)
+    if not coming:
+        return False, 0, 0
+    # a run that is over makes up no later moment, and nothing takes over from it
+    ended = close_over(db, settings, known, now, among=coming)
     names: list[str] = []
     try:
         begun = _turn(db, settings, known, now, AT_ONCE, names)
@@ -104,12 +114,12 @@ def _some(db: Database, settings: Settings, known: dict[str, Configured], now: d
             # somebody else has in hand what is due, or stands still with it
             with db.read() as conn:
                 records.end_frozen(conn)
-        return len(names) == AT_ONCE, begun
+        return len(names) == AT_ONCE, begun, ended
     except Exception as error:
         log_event(log, "schedule.turn_failed", level=logging.WARNING,
                   error=message_of(error), entries=len(names))
     # one by one, so that the mistake of one is its own; what is left due is the next tick's
-    return False, sum(_alone(db, settings, known, now, name) for name in names)
+    return False, sum(_alone(db, settings, known, now, name) for name in names), ended
 
 
 def _turn(db: Database, settings: Settings, known: dict[str, Configured], now: datetime, limit: int,
@@ -192,7 +202,7 @@ def fail(conn: Connection, row: Row, settings: Settings, now: datetime, reason: 
     status = row["status"] if row["run_id"] is not None else Status.FAILED.value
     records.write(conn, [{**row, "due_at": again, "plan": plan, "status": status, "updated_at": now, "last_outcome": {
         "outcome": outcome.kind.value, "ok": False, "skipped": False, "reason": reason, "until": None, "by": None}}])
-    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again)
+    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again, zone=None)
 
 
 def _move_holds(db: Database, known: dict[str, Configured], now: datetime) -> int:

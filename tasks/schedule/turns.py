@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -66,13 +67,19 @@ def tell(lines: Sequence[Told]) -> None:
         log_event(log, line.event, **line.fields)
 
 
-def told(entry: str, outcome: Outcome, *, run: int | None, stat_date: object, due_at: datetime | None) -> list[Told]:
-    """Return the line of an outcome; what another run makes up has that run's line."""
+def told(entry: str, outcome: Outcome, *, run: int | None, stat_date: object, due_at: datetime | None,
+         zone: ZoneInfo | None) -> list[Told]:
+    """Return the line of an outcome; what another run makes up has that run's line.
+
+    `due_at` is when the entry is due next. Moments are told in the entry's `zone`, which the loaded file may name (rule
+    U6); None, for an entry that nobody can read, leaves it to the log.
+    """
     event = EVENTS.get(outcome.kind)
     if event is None:
         return []
+    due_at, until = (each if each is None or zone is None else each.astimezone(zone) for each in (due_at, outcome.until))
     return [Told(event, {"entry": entry, "run": run, "stat_date": stat_date, "due_at": due_at,
-                         "reason": outcome.reason or None, "until": outcome.until})]
+                         "reason": outcome.reason or None, "until": until})]
 
 
 def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: datetime,
@@ -86,7 +93,8 @@ def take(conn: Connection, settings: Settings, those: Sequence[Taken], now: date
     records.record(conn, [recorded_row(each.entry.name, one, now, each.run_id)
                           for each in those for one in each.turn.recorded])
     lines = [line for each in those for one in each.turn.recorded
-             for line in told(each.entry.name, one.outcome, run=None, stat_date=one.stat_date, due_at=each.standing.due_at)]
+             for line in told(each.entry.name, one.outcome, run=None, stat_date=one.stat_date, due_at=each.standing.due_at,
+                              zone=each.entry.zone)]
     launches: list[Launch] = []
     for each in those:
         if each.run_id is None:
@@ -151,7 +159,8 @@ def _at_once(conn: Connection, settings: Settings, each: Taken, run_id: int, out
     each.standing = ending.standing
     if outcome.kind != Kind.FAILED:
         work_of(each.configured.scope).ended(conn, run, ending.outcome)
-    return told(each.entry.name, ending.outcome, run=run_id, stat_date=run.stat_date, due_at=each.standing.due_at)
+    return told(each.entry.name, ending.outcome, run=run_id, stat_date=run.stat_date, due_at=each.standing.due_at,
+                zone=each.entry.zone)
 
 
 def end_run(conn: Connection, run_id: int, outcome: Outcome, now: datetime) -> bool:

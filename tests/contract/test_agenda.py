@@ -69,6 +69,7 @@ def test_s8_a_run_is_over_when_its_jobs_are_and_only_then(beat: Beat, caplog: py
     row = beat.entry()
     assert (row["status"], row["run_id"], row["last_success_at"]) == ("done", None, at("2026-05-01 07:00:10"))
     assert "scheduler.task_ok entry=hourly" in caplog.text
+    assert "due_at=2026-05-01T08:00:00+08:00" in caplog.text, "moments are told in the entry's zone (rule U6)"
     assert beat.later(seconds=5).ended == 0
     assert beat.told() == ["07:00 success"]
 

@@ -125,7 +125,10 @@ def test_a_thousand_entries_due_in_one_second_take_less_than_three_and_an_idle_l
     assert len(beat.jobs()) == 1_000
     waiting = idle_look(beat)
     beat.finish()
-    assert beat.later(seconds=5).ended == 1_000
+    ended = 0
+    while (found := beat.later(seconds=1)).look_again:
+        ended += found.ended
+    assert ended == 1_000
     idle = idle_look(beat)
     print(f"{database.dialect}: 1,000 entries in {seconds:.2f} s, an idle look in {idle * 1e3:.1f} ms "
           f"({waiting * 1e3:.1f} ms with 1,000 open runs)")

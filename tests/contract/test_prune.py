@@ -100,8 +100,8 @@ def test_every_other_table_has_its_days(bench: Bench) -> None:
     add(bench, vitals, *({"site_code": f"s{days}", "state": "unknown", "checked_at": days_ago(bench, days)} for days in (31, 29)))
     add(bench, lane_wake, {"group_key": "gone", "at": days_ago(bench, 1)}, {"group_key": "g1", "at": days_ago(bench, 1)})
     assert bench.ledger.prune().rows == {
-        "jobs": 0, "attempts": 0, "requests": 1, "cooldowns": 1, "interval_history": 2, "operations": 1, "notices": 1,
-        "robots_copies": 1, "workers": 1, "lane_wake": 1, "snapshots": 0, "snapshot_items": 0, "vitals": 1}
+        "jobs": 0, "attempts": 0, "runs": 0, "run_job": 0, "requests": 1, "cooldowns": 1, "interval_history": 2, "operations": 1,
+        "notices": 1, "robots_copies": 1, "workers": 1, "lane_wake": 1, "snapshots": 0, "snapshot_items": 0, "vitals": 1}
     assert [row["number"] for row in bench.rows(requests)] == [2]
     assert len(bench.rows(cooldowns)) == 2  # an open one is never pruned
     assert {row["target_code"] for row in bench.rows(interval_history)} == {"t1", "t2"}  # the newest explains the present

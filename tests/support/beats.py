@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from config.devstack.processes import spawn
 from tests.support.command_line import ROOT, clean_environment
@@ -16,19 +17,33 @@ from tests.support.probes import Probes
 from tests.support.processes import is_stopped
 from tests.support.servers import wait_until
 
+SHANGHAI = ZoneInfo("Asia/Shanghai")
 #: a moment of the day without a quiet window
-_NOON = "2026-05-01T12:00:00+08:00"
+_NOON = "2026-05-01 12:00"
+
+
+def offset_at(moment: str) -> float:
+    """Return the clock's offset with which a schedule in Asia/Shanghai stands at ``2026-05-01 23:15[:00]`` now."""
+    return (datetime.fromisoformat(moment).replace(tzinfo=SHANGHAI) - datetime.now(UTC)).total_seconds()
 
 
 def offset_before_noon(seconds: float) -> float:
     """Return the clock's offset with which a schedule in Asia/Shanghai stands `seconds` before noon now."""
-    return (datetime.fromisoformat(_NOON) - timedelta(seconds=seconds) - datetime.now(UTC)).total_seconds()
+    return offset_at(_NOON) - seconds
+
+
+#: two ways to start the same
+CELERY, RATELANE = ("celery", "-A", "config", "beat"), ("console.entry", "beat")
 
 
 class BeatProcess:
-    """A beat called `name` under the settings that `environment` holds."""
+    """A beat called `name` under the settings that `environment` holds, with further `arguments` of Celery's."""
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, environment: Mapping[str, str], *, program: Sequence[str] = CELERY,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self._argv = [sys.executable, "-m", *program, "--pidfile=", "--loglevel", "INFO", *arguments]
         self.name, self.log_path = name, folder / f"{name}.log"
         self.probes = Probes(folder / f"{name}.probes")
         self.probes.folder.mkdir(parents=True, exist_ok=True)
@@ -37,8 +52,7 @@ class BeatProcess:
 
     def start(self) -> BeatProcess:
         """Start the process; do not wait for it."""
-        argv = [sys.executable, "-m", "celery", "-A", "config", "beat", "--pidfile=", "--loglevel", "INFO"]
-        self._process = spawn(argv, self._environment, self.log_path, cwd=ROOT)
+        self._process = spawn(self._argv, self._environment, self.log_path, cwd=ROOT)
         return self
 
     @property

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 from console.demo import DemoServer, Entry, Politeness, Site, Waf, judge
 from tests.support.site import sites_yaml
@@ -83,11 +84,14 @@ class Fleet:
 @contextmanager
 def fleet(
     store: Store, sites: Sequence[Site] | None = None, *, interval_sec: float = 0.2, wafs: Sequence[Waf] = (),
-    articles: int = 12, per_page: int = 4, grouped: bool = True, group: str = GROUP,
+    articles: int = 12, per_page: int = 4, grouped: bool = True, group: str = GROUP, **extra: Any,
 ) -> Iterator[Fleet]:
-    """Serve `sites` (one with a column ``news`` if none are given) and load them into `store`, as one group or apart."""
+    """Serve `sites` (one with a column ``news`` if none are given) and load them into `store`, as one group or apart.
+
+    `extra` are further top-level keys of the loaded file.
+    """
     served = list(sites or [Site("gd-one", columns={"news": articles}, per_page=per_page)])
     with DemoServer(served, wafs) as server:
         rules = [{"key": group, "site": site.name} for site in served] if grouped else []
-        store.load(sites_yaml(served, interval_sec, rules))
+        store.load(sites_yaml(served, interval_sec, rules, **extra))
         yield Fleet(server, interval_sec, group if grouped else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from celery import shared_task
@@ -23,3 +24,10 @@ def nothing_new() -> dict[str, Any]:
 def broken() -> None:
     """Fail."""
     raise ValueError("the disk is gone")
+
+
+@shared_task
+def noted(path: str, word: str) -> None:
+    """Write a word at the end of a file, as a line of its own: what was called twice stands there twice."""
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(f"{word}\n")

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -45,7 +46,18 @@ def test_json_lines_keep_types_and_unicode(stream: io.StringIO) -> None:
     assert "通知" in stream.getvalue()
     line = json.loads(stream.getvalue())
     assert (line["event"], line["level"], line["pages"], line["seen"]) == ("item.stored", "warning", 3, {"a": 1})
-    assert line["due"] == "2026-11-30T00:00:00+00:00"
+    assert line["due"] == "2026-11-30T08:00:00+08:00"
+
+
+@pytest.mark.parametrize("log_format", ["kv", "json"])
+def test_u6_moments_are_told_in_the_schedules_zone_with_its_offset(log_format: str, stream: io.StringIO) -> None:
+    """One that names a zone of its own keeps it."""
+    utc = datetime(2026, 11, 30, 16, 5, tzinfo=UTC)
+    log_event(_log(stream, log_format), "scheduler.task_ok", due_at=utc, nested={"until": utc.astimezone(ZoneInfo("UTC"))},
+              own=utc.astimezone(ZoneInfo("Europe/Berlin")))
+    told = stream.getvalue()
+    assert told.count("2026-12-01T00:05:00+08:00") == 2
+    assert told.count("2026-11-30T17:05:00+01:00") == 1
 
 
 @pytest.mark.parametrize("log_format", ["kv", "json"])

@@ -128,6 +128,18 @@ def test_s6_what_was_missed_before_the_quiet_window_waits_for_its_end_too() -> N
     assert set(kinds(row).values()) == {"made_up(by 1)", "running"}
 
 
+def test_s6_a_late_tick_at_the_end_of_deferrals_tells_of_them_and_one_after_it_of_the_moment_it_missed() -> None:
+    deferred = Row.new(QUIET_HOURLY, at("01 22:30"))
+    for inside in ("01 23:00", "02 00:00", "02 23:10"):  # a beat that is there in quiet windows alone
+        assert all(each.action == Action.DEFER for each in deferred.settle(at(inside)))
+    late, later = (replace(deferred, rows=dict(deferred.rows), runs=[]) for _ in range(2))
+
+    assert [each.reason for each in deferred.settle(at("03 01:00"))] == ["regular"]
+    assert [each.reason for each in late.settle(at("03 01:02"))] == ["deferred"]
+    assert [each.reason for each in later.settle(at("03 02:02"))] == ["missed"]
+    assert late.standing.running is not None and late.standing.running.occurrence == at("03 01:00")
+
+
 def test_s1_a_deferral_that_was_missed_for_too_long_is_skipped() -> None:
     row = Row.new(replace(QUIET_HOURLY, when=Times((time(23, 30),)), catch_up=timedelta(hours=2)), at("01 12:00"))
     row.tick(at("01 23:30"))
