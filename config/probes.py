@@ -23,7 +23,7 @@ NAMES = frozenset(
         "claiming", "locked", "claimed", "published", "handed", "started", "waiting", "before_guard", "after_guard",
         "responded", "committing", "committed", "settling", "settled", "acknowledged", "reaped", "retry_received",
         "page_done", "body_started", "body_ended", "in_transaction", "told", "consumer_closed", "turn_taken",
-        "turn_written", "turn_committed", "run_ending", "run_ended",
+        "turn_written", "turn_committed", "jobs_stored", "run_ending", "run_ended",
     }
 )
 

@@ -49,16 +49,17 @@ class Database:
     """One database as one process sees it.
 
     `url` is SQLAlchemy's (``sqlite:///…`` or ``postgresql+psycopg://…``). With `reports` statements may take as long as
-    they need: for migrations and long reads.
+    they need: for migrations and long reads. With `by_index` sessions on PostgreSQL plan their statements with the
+    indexes, however small or empty a table is at that moment: plans are kept, while the table grows.
     """
 
-    def __init__(self, url: str, *, reports: bool = False, connections: int = 10) -> None:
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 10, by_index: bool = False) -> None:
         self.url = url
         self._single: Engine
         self.dialect = make_url(url).get_backend_name()
         options: dict[str, Any] = {"max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
         if self.dialect == "postgresql":
-            options["connect_args"] = postgresql_arguments(reports)
+            options["connect_args"] = postgresql_arguments(reports, by_index)
         elif self.dialect == "sqlite":
             options["connect_args"] = {"timeout": 10, "check_same_thread": False}
         else:
@@ -135,13 +136,18 @@ class Database:
         self._single.dispose()
 
 
-def postgresql_arguments(reports: bool) -> dict[str, Any]:
-    """Return what every session on PostgreSQL is opened with, pooled or not; with `reports` statements have no limit."""
-    limits = {
+def postgresql_arguments(reports: bool, by_index: bool = False) -> dict[str, Any]:
+    """Return what every session on PostgreSQL is opened with, pooled or not; with `reports` statements have no limit.
+
+    With `by_index` no plan reads a table from its beginning that has an index for it.
+    """
+    limits: dict[str, int | str] = {
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
         "lock_timeout": 0 if reports else LOCK_MS,
         "statement_timeout": 0 if reports else STATEMENT_MS,
     }
+    if by_index:
+        limits["enable_seqscan"] = "off"
     return {
         # one plan for all values: planning the hot statements anew each time costs more than running them
         "options": "-c plan_cache_mode=force_generic_plan -c default_transaction_isolation=read\\ committed -c timezone=UTC "

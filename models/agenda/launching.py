@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select
 
+from config.probes import probe
 from models.agenda.fan import FanOut
 from models.statements import fanout, queueing, schedules
 
@@ -72,6 +73,7 @@ def _store(conn: Connection, rows: list[dict[str, Any]], now: datetime | None) -
             break
         tried += left
         new += fanout.insert_jobs(conn, left, now)
+        probe("jobs_stored")
         if fanout.count_jobs(conn, left) == len(left):
             break
         # counted before (re-pointed), or the job that answered has ended since: then there is room for a new one

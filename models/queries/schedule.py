@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
@@ -55,9 +55,33 @@ def is_open(run_id: int) -> Select[Any]:
     return select(_open_jobs(select(runs.c.run_id).where(runs.c.run_id == run_id).scalar_subquery()).exists())
 
 
+_NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)
+# one statement: every beat asks it all the time
+_LOOK = select(func.count(), func.max(schedule_config.c.updated_at), _NEXT_DUE.scalar_subquery(), OVER.exists()
+               ).select_from(schedule_config)
+
+
+class Look(NamedTuple):
+    """What a beat sees at a glance; no lock is taken.
+
+    `mark` changes whenever what the file says does; `due_at` is when the next entry is due, None if none is; `over` says
+    whether a run may be over.
+    """
+
+    mark: tuple[int, datetime | None]
+    due_at: datetime | None
+    over: bool
+
+
+def look(conn: Connection) -> Look:
+    """Return what there is to do for a beat."""
+    documents, updated_at, due_at, over = conn.execute(_LOOK).one()
+    return Look((documents, updated_at), due_at, bool(over))
+
+
 def next_due(conn: Connection) -> datetime | None:
     """Return when the next entry is due, None if none is."""
-    return conn.execute(select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)).scalar()
+    return conn.execute(_NEXT_DUE).scalar()
 
 
 def entry_rows(conn: Connection) -> dict[str, dict[str, Any]]:
@@ -203,12 +227,6 @@ def zone_of(conn: Connection) -> ZoneInfo:
     """Return the zone of all entries: the loaded file's, or that of the settings."""
     named = conn.execute(select(schedule_config.c.document).where(schedule_config.c.name == "")).scalar()
     return ZoneInfo((named or {}).get("timezone") or get_settings().timezone)
-
-
-def config_mark(conn: Connection) -> tuple[Any, ...]:
-    """Return a mark that changes whenever what the file says, or the number of entries, does."""
-    told = select(func.count(), func.max(schedule_config.c.updated_at)).select_from(schedule_config)
-    return (*conn.execute(told).one(), conn.execute(select(func.count()).select_from(entries)).scalar())
 
 
 def chosen_targets(conn: Connection, target_globs: Sequence[str] = (), site_globs: Sequence[str] = ()) -> Select[Any]:

@@ -91,26 +91,28 @@ BEGIN
 END $$;
 
 -- Fold what submits left behind into the groups' rows. It waits for nobody and looks at no job; rows of a group that
--- somebody holds stay for the next fold. A group that is ready keeps its moment.
+-- somebody holds stay for the next fold. A group that is ready keeps its moment. Each statement goes by key: joined in one,
+-- a plan from when the tables were empty compares everything with everything.
 CREATE OR REPLACE FUNCTION rl_fold_v1(p_limit integer, p_now timestamptz) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp()); v_folded integer;
+DECLARE v_now timestamptz := coalesce(p_now, clock_timestamp()); v_folded integer := 0;
+    v_ids bigint[]; v_keys text[]; v_held text[]; v_key text; v_at timestamptz;
 BEGIN
-    WITH woken AS (
-        SELECT id, group_key, at FROM lane_wake ORDER BY id LIMIT p_limit FOR UPDATE SKIP LOCKED
-    ), held AS (
-        SELECT key FROM rate_groups WHERE key IN (SELECT group_key FROM woken) ORDER BY key
-        FOR NO KEY UPDATE SKIP LOCKED
-    ), gone AS (
-        DELETE FROM lane_wake WHERE id IN (SELECT w.id FROM woken w JOIN held h ON h.key = w.group_key)
-        RETURNING group_key, at
-    ), first AS (
-        SELECT group_key, min(at) AS at FROM gone GROUP BY group_key
-    )
-    UPDATE rate_groups g SET ready_at = CASE WHEN g.ready_at <= v_now THEN g.ready_at
-        ELSE least(coalesce(g.ready_at, 'infinity'::timestamptz), first.at) END
-    FROM first WHERE g.key = first.group_key;
-    GET DIAGNOSTICS v_folded = ROW_COUNT;
+    SELECT array_agg(w.id), array_agg(DISTINCT w.group_key) INTO v_ids, v_keys FROM (
+        SELECT id, group_key FROM lane_wake ORDER BY id LIMIT p_limit FOR UPDATE SKIP LOCKED) w;
+    SELECT array_agg(h.key) INTO v_held FROM (
+        SELECT key FROM rate_groups WHERE key = ANY (v_keys) ORDER BY key FOR NO KEY UPDATE SKIP LOCKED) h;
+    FOR v_key, v_at IN
+        WITH gone AS (
+            DELETE FROM lane_wake WHERE id = ANY (v_ids)
+                AND (cardinality(v_held) = cardinality(v_keys) OR group_key = ANY (v_held))
+            RETURNING group_key, at
+        ) SELECT group_key, min(at) FROM gone GROUP BY group_key
+    LOOP
+        UPDATE rate_groups g SET ready_at = CASE WHEN g.ready_at <= v_now THEN g.ready_at
+            ELSE least(coalesce(g.ready_at, 'infinity'::timestamptz), v_at) END WHERE g.key = v_key;
+        v_folded := v_folded + 1;
+    END LOOP;
     RETURN v_folded;
 END $$;
 

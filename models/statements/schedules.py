@@ -220,9 +220,9 @@ _NOW = {"sqlite": "rl_now()", "postgresql": "(SELECT clock_timestamp())"}
 def held_past(conn: Connection, limit: int) -> list[tuple[str, str]]:
     """Find jobs that wait or run and whose quiet window is over, up to `limit` of each: job and entry of its run."""
     index, now = _INDEX[conn.dialect.name], _NOW[conn.dialect.name]
-    queued = _QUEUED_PAST.format(index=index, now=now) + f" LIMIT {limit:d}"
-    running = _RUNNING_PAST.format(index="", now=now) + f" LIMIT {limit:d}"
-    return [(row[0], row[1]) for statement in (queued, running) for row in conn.exec_driver_sql(statement)]
+    parts = [f"SELECT * FROM ({past} LIMIT {limit:d}) p" for past in (
+        _QUEUED_PAST.format(index=index, now=now), _RUNNING_PAST.format(index="", now=now))]
+    return [(row[0], row[1]) for row in conn.exec_driver_sql(" UNION ALL ".join(parts))]
 
 
 def move_hold(job_ids: Sequence[str], from_sec: float | None, until_sec: float | None) -> Update:

@@ -73,7 +73,7 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         found = run_rows(conn, [run_id]).get(run_id)
         if found is None or found["outcome"] is not None or not records.is_over(conn, run_id):
             return False
-        one, standing, info = of_row(dict(known), row), standing_of(row), run_of(found)
+        one, standing, info = of_row(known, row), standing_of(row), run_of(found)
         run = Run(run_id, one.entry, one.scope, info, now, settings)
         answer = outcome or _judged(conn, one, run)
         ending = planner.ended(one.entry, standing, answer, now, run=info)

@@ -18,14 +18,14 @@ from config import clock
 from config.errors import RatelaneError
 from config.logs import get_logger, log_event
 from config.settings import get_settings
-from models.db import get_database, is_transient
+from models.db import Database, is_transient
 from models.migrate import check
 from models.outcome import message_of
 from tasks.schedule.ticking import Entries, tick
 
 log = get_logger("ratelane.schedule")
-#: the longest sleep between two looks, and the shortest while something is due that others have in hand
-LONGEST_SEC, SHORTEST_SEC = 5.0, 0.25
+#: the longest sleep between two looks, and the one while something is due that others have in hand
+LONGEST_SEC, IN_HAND_SEC = 5.0, 0.25
 
 
 class RowScheduler(Scheduler):
@@ -33,6 +33,7 @@ class RowScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._entries, self._fits = Entries(), False
+        self._db: Database | None = None
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
@@ -51,9 +52,10 @@ class RowScheduler(Scheduler):
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
         """Do what is due; returns in how many seconds beat is to look again."""
         longest = min(LONGEST_SEC, self.max_interval or LONGEST_SEC)
+        watch = clock.Stopwatch()
         try:
             self._check()
-            found = tick(get_database(), get_settings(), clock.now(), self._entries)
+            found = tick(self._database(), get_settings(), clock.now(), self._entries)
         except Exception as error:
             away = is_transient(error)
             log_event(log, "schedule.away" if away else "schedule.tick_failed", level=logging.WARNING,
@@ -63,12 +65,20 @@ class RowScheduler(Scheduler):
             return 0.0
         if found.next_due_sec is None:
             return longest
-        return min(longest, max(SHORTEST_SEC, found.next_due_sec))
+        if found.next_due_sec <= 0:
+            return min(longest, IN_HAND_SEC)
+        # what the look took is part of the wait: else each moment would be late by that much
+        return min(longest, max(0.0, found.next_due_sec - watch.elapsed()))
 
     def _check(self) -> None:
         if not self._fits:
-            check(get_database(), previous=True)
+            check(self._database(), previous=True)
             self._fits = True
+
+    def _database(self) -> Database:
+        if self._db is None:
+            self._db = Database(get_settings().database_url, by_index=True)
+        return self._db
 
     def should_sync(self) -> bool:
         """Return false: everything is stored already."""
@@ -79,7 +89,7 @@ class RowScheduler(Scheduler):
 
     def close(self) -> None:
         """Close the connections."""
-        get_database().dispose()
+        self._database().dispose()
 
     @property
     def info(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -38,7 +39,7 @@ def synchronise(db: Database, known: dict[str, Configured], now: datetime) -> bo
     return len(free) == len(changed)
 
 
-def of_row(known: dict[str, Configured], row: Row) -> Configured:
+def of_row(known: Mapping[str, Configured], row: Row) -> Configured:
     """Return what is configured for a row; what is configured no longer is disabled. The pause is the row's."""
     one = known.get(row["name"])
     if one is None:

@@ -24,7 +24,7 @@ from config.settings import Settings
 from models.agenda import launching, records
 from models.db import Database, is_transient
 from models.outcome import message_of
-from models.queries.schedule import config_mark, next_due
+from models.queries.schedule import Look, look, next_due
 from tasks.schedule import planner
 from tasks.schedule.closing import close_over
 from tasks.schedule.entries import Configured, configured
@@ -37,7 +37,7 @@ from tasks.schedule.turns import Taken, Told, hold_of, log, take, tell, told
 #: due entries in one transaction
 AT_ONCE = 100
 #: so long runs are ended before the entries are asked again that have come due: no start waits for a backlog of ends
-ENDS_WITHIN_SEC = 1.0
+ENDS_WITHIN_SEC = 0.25
 #: jobs that are given their next quiet window in one transaction
 HOLDS_AT_ONCE = 1_000
 
@@ -56,24 +56,24 @@ class Ticked:
 
 
 class Entries:
-    """What is configured, read again when the file or the entries have changed. One a process is enough."""
+    """What is configured, read again when the file has changed. One a process is enough."""
 
     def __init__(self) -> None:
-        self._mark: Any = None
+        self._mark: tuple[str, Any] | None = None
         self._known: dict[str, Configured] = {}
 
-    def read(self, db: Database, settings: Settings, now: datetime) -> dict[str, Configured]:
-        """Return all entries by name; gives each a row, and edited ones their new plan (rules S1, S2)."""
+    def read(self, db: Database, settings: Settings, now: datetime) -> tuple[dict[str, Configured], Look]:
+        """Return all entries by name, and what there is to do; gives new entries a row, edited ones their new plan (S1, S2)."""
         with db.read() as conn:
-            mark = (db.url, config_mark(conn))
-            if mark == self._mark:
-                return self._known
+            seen = look(conn)
+            if self._mark == (db.url, seen.mark):
+                return self._known, seen
             known = configured(conn, settings)
         whole = synchronise(db, known, now)
+        # the mark from before: a load that was committed meanwhile is seen by the next look
+        self._mark, self._known = (db.url, seen.mark) if whole else None, known
         with db.read() as conn:
-            # the number of entries is part of the mark, and may have grown just now
-            self._mark, self._known = (db.url, config_mark(conn)) if whole else None, known
-        return known
+            return known, look(conn)
 
 
 def tick(db: Database, settings: Settings, now: datetime, entries: Entries | None = None) -> Ticked:
@@ -82,11 +82,12 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
     `entries` remembers between ticks of one process what the configuration says. Raises what the database raises while
     it is away; everything that was committed stays.
     """
-    known = (entries or Entries()).read(db, settings, now)
+    known, seen = (entries or Entries()).read(db, settings, now)
     # first, so that what comes due finds ended what it asks about (a seed, its snapshot)
-    ended = close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC)
-    started = 0
-    more = True
+    ended = close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC) if seen.over else 0
+    started, due = 0, seen.due_at
+    # an end may have planned the next try for this very moment
+    busy = more = ended > 0 or (due is not None and due <= now)
     while more:
         more, begun, closed = _some(db, settings, known, now)
         started, ended = started + begun, ended + closed
@@ -94,8 +95,9 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
         # what needed no job is over already
         ended += close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC)
     _move_holds(db, known, now)
-    with db.read() as conn:
-        due = next_due(conn)
+    if busy:
+        with db.read() as conn:
+            due = next_due(conn)
     return Ticked(started, ended, None if due is None else (due - now) / timedelta(seconds=1), ended > 0)
 
 

@@ -116,16 +116,16 @@ def assert_seed_without_source(nights: Nights) -> None:
 
 
 def test_a_night_in_which_beats_are_away(store: Store, workers: Workers, nights: Nights, sites: list[Site]) -> None:
-    """Killed just before 23:15: one make-up for the same stat date. Away until noon: skipped, and the evening is pending.
+    """Killed at 23:14:59: one make-up for the same stat date. Away until noon: skipped, and the evening is pending.
     A run that fails keeps progress and stat date, and is tried again for the same one.
     """
     workers.start("one")
     with served(store, sites, NO_HOURLY) as site:
         nights.plan("2026-05-01 12:00")
-        with nights.beat("2026-05-01 23:14:30"):
+        with nights.beat("2026-05-01 23:14:45"):
             nights.wait_look()
-            assert nights.told("snapshot") == []
-        assert f"{nights.now:%H:%M}" == "23:14"
+            nights.wait_until(lambda: f"{nights.now:%H:%M:%S}" >= "23:14:59", "its last second")
+        assert (f"{nights.now:%H:%M:%S}", nights.told("snapshot")) == ("23:14:59", [])
         with nights.beat("2026-05-01 23:20"):
             nights.wait("snapshot", "05-01 23:15 success")
             nights.wait_line("task_start", "snapshot", "reason=missed stat_date=2026-05-01")

@@ -7,19 +7,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from config import clock
+from console.demo import Site
 from models.jobs import jobs
-from models.schedules import entries, runs
+from models.schedules import entries, run_job, runs
 from tasks.schedule.ticking import tick
 from tests.support.beats import BeatProcess, offset_before_noon
 from tests.support.servers import wait_until
-from tests.support.site import one_site
+from tests.support.site import one_site, sites_yaml
 from tests.support.store import Store
 from tests.support.workers import Workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.exclusive]
+TARGETS = 2_000
 
 
 class Stage:
@@ -54,6 +56,13 @@ class Stage:
         """Return the crawls."""
         with self.store.db.read() as conn:
             return list(conn.execute(select(jobs).where(jobs.c.kind == "crawl")))
+
+    def counted(self) -> int:
+        """Return how many crawls the runs count."""
+        crawls = select(func.count()).select_from(run_job.join(jobs, jobs.c.job_id == run_job.c.job_id)).where(
+            jobs.c.kind == "crawl")
+        with self.store.db.read() as conn:
+            return int(conn.execute(crawls).scalar_one())
 
     def entry(self) -> Any:
         """Return the entry's row."""
@@ -106,6 +115,26 @@ def test_a_beat_that_dies_in_its_turn_leaves_it_to_the_next_one(stage: Stage, li
         wait_until(lambda: stage.runs() and stage.jobs(), "the run", 40)
         clock.pause(6.0)  # a look of the second beat at its longest distance: it must find nothing more to do
         assert len(stage.runs()) == len(stage.jobs()) == 1
+
+
+@pytest.mark.parametrize("line", ["jobs_stored", "turn_written"])
+def test_a_beat_that_dies_in_the_middle_of_a_fan_out_leaves_nothing_of_it_and_the_next_one_makes_it_whole(
+    stage: Stage, line: str
+) -> None:
+    """Two thousand targets: nothing is doubled and nothing missing, neither among the jobs nor among what the run counts."""
+    site = Site("wide", columns={f"c{number}": 0 for number in range(TARGETS)})
+    stage.load(sites_yaml([site]))
+    first = stage.beat("first")
+    first.probes.order(line, "kill")
+    first.start().wait_end(60)
+    assert first.probes.taken(line), "it did not get there"
+    assert (stage.runs(), stage.jobs(), stage.counted()) == ([], [], 0)
+    stage.beat("second").start()
+    wait_until(stage.runs, "the run", 40)
+    [run] = stage.runs()
+    found = stage.jobs()
+    assert run.total == len(found) == len({job.target_code for job in found}) == stage.counted() == TARGETS
+    assert {job.run_id for job in found} == {run.run_id}
 
 
 def test_a_beat_that_is_frozen_in_its_turn_holds_up_the_others_for_fifteen_seconds_at_most(stage: Stage) -> None:
