@@ -74,7 +74,9 @@ class CommandLine:
 
 def children_of(pid: int, named: str = "") -> set[int]:
     """Return the process ids of the direct children of `pid` that have `named` in their command line."""
-    found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    # else `ps` cuts lines at the width of a terminal that somebody has set, and a long path hides what stands behind it
+    found = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)],
+                           capture_output=True, text=True, check=False)
     return {int(line.split()[0]) for line in found.stdout.splitlines() if named in line}
 
 
