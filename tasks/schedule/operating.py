@@ -107,8 +107,8 @@ def made_pending(entry: Entry, standing: Standing, now: datetime) -> Turn:
 
 
 def _come(entry: Entry, standing: Standing, now: datetime) -> list[Owed]:
-    """Return what has come and has no run, a deferral that still lasts included."""
-    if standing.occurrence is None or standing.occurrence > now:
+    """Return what has come and has no run, a deferral that still lasts included: its moment has come on any clock."""
+    if standing.occurrence is None or (standing.occurrence > now and standing.due_for != DueFor.DEFERRED):
         return []
     return list(owed(entry, standing, now))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tasks.schedule.builtin import QUIET
@@ -47,6 +47,9 @@ class World:
     #: runs with when and how they will end; more than one only where the overlap lets them run side by side
     under_way: list[tuple[datetime, Outcome, RunInfo]] = field(default_factory=list)
     latest: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    #: a try or the end of a deferral that was planned behind the barrier; on a clock that was set back since then the
+    #: barrier's moment may still be ahead of it
+    planned_since: datetime | None = None
 
     def pass_time(self, until: datetime) -> None:
         """Let everything happen that happens by itself until then."""
@@ -78,6 +81,8 @@ class World:
                 assert (after.progress, after.stat_date) == (before.progress, before.stat_date)
         if ending.again_at is not None and outcome.kind != Kind.DEFERRED:
             assert self.now < ending.again_at < (before.due_at or ending.again_at + timedelta(1))
+        if ending.again_at is not None:
+            self.planned_since = ending.again_at
         if self.row.entry.enabled:
             assert after.due_at is not None
 
@@ -95,6 +100,7 @@ class World:
                 self.begin(before)
             if done.action == Action.DEFER:
                 assert self.row.entry.quiet is not None
+                self.planned_since = done.until
             if done.action == Action.MAKE_UP:
                 assert self.row.entry.overlap == Overlap.JOIN and before.running is not None
         assert started <= 1
@@ -104,7 +110,8 @@ class World:
         """Look at a run that the beat started."""
         run = self.row.runs[-1]
         assert not self.is_quiet()
-        assert before.due_at is not None and self.barrier < before.due_at <= self.now
+        assert before.due_at is not None and before.due_at <= self.now
+        assert self.barrier < before.due_at or before.due_at == self.planned_since
         assert run.occurrence > self.barrier or before.due_for != DueFor.REGULAR
         if run.source == "schedule":
             assert run.stat_date == run.occurrence.astimezone(self.row.entry.zone).date()
@@ -140,7 +147,7 @@ class World:
         before, entry = self.row.standing, self.row.entry
         self.row.edit(self.now, **changes)
         if (entry.when, entry.enabled) != (self.row.entry.when, self.row.entry.enabled):
-            self.barrier = max(self.barrier, self.now)
+            self.raise_barrier()
             # what a clock that was set back comes to again has been accounted for
             self.counted = max(self.now, self.row.standing.after or self.now) if self.row.entry.enabled else None
         self.look(before)
@@ -157,9 +164,17 @@ class World:
 
     def resume(self) -> None:
         """Lift a pause: what came before never fires."""
-        if self.row.entry.paused:
-            self.barrier = max(self.barrier, self.now)
+        due = self.row.standing.due_at
+        if self.row.entry.paused and due is not None and due <= self.now:
+            # (what has not come yet may come again on a clock that is set back later, and then it is due)
+            self.raise_barrier()
         self.row.resume(self.now)
+
+    def raise_barrier(self) -> None:
+        """Let nothing fire any more that has come until now; a try that is planned for later stays."""
+        self.barrier = max(self.barrier, self.now)
+        if self.planned_since is not None and self.planned_since <= self.now:
+            self.planned_since = None
 
     def run_by_hand(self, force: bool, day: date | None) -> None:
         """Run it by hand."""
@@ -239,6 +254,12 @@ def play(world: World, script: list[tuple]) -> None:  # type: ignore[type-arg]
             world.run_by_hand(*values)
 
 
+@example(STARTS[0], Every(timedelta(minutes=30)), Overlap.JOIN, False, timedelta(hours=2), None, [
+    ("when", WHENS[0]), ("end", ENDS[2], LENGTHS[0]), ("clock", 20, None), ("hand", False, None), ("pass", 1)])
+@example(STARTS[0], WHENS[0], Overlap.JOIN, False, timedelta(hours=2), None, [
+    ("pass", 30), ("pause", True), ("pause", False), ("clock", 20, WHENS[1])])
+@example(STARTS[0], WHENS[0], Overlap.JOIN, False, timedelta(hours=2), None, [
+    ("end", ENDS[7], LENGTHS[0]), ("pass", 61), ("clock", 20, None), ("enabled", False)])
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(STARTS), st.sampled_from(WHENS), st.sampled_from(list(Overlap)), st.booleans(), catch_ups,
        st.sampled_from([None, 3]), steps)
