@@ -18,13 +18,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.claimer import run_at_once
+from benchmarks.measure import share
 from benchmarks.stores import HOT, fill
 from config.settings import Settings
-from models.attempt import limits_of
 from models.claim import Claim, Taker
 from models.db import Database
 from models.ledger import Ledger, NewJob
-from models.outcome import Ended, judge
 
 #: what may become of the small database's figures in the large one
 LIMITS = {"p50": 2.0, "p95": 4.0}
@@ -46,9 +46,9 @@ class Fleet:
 
     def __post_init__(self) -> None:
         self.db = Database(self.url)
-        self.settings = Settings(database_url=self.url)
-        self.ledger = Ledger(self.db, self.settings)
-        self.taker = Taker("bench@here", "bench", self.settings.lease_sec)
+        settings = Settings(database_url=self.url)
+        self.ledger = Ledger(self.db, settings)
+        self.taker = Taker("bench@here", "bench", settings.lease_sec)
 
     def turn(self) -> None:
         """Time two claims, one as a scout and one by the settle of that job, and bring both jobs back."""
@@ -58,13 +58,13 @@ class Fleet:
         scouted = time.perf_counter() - began
         if len(found) != 1:
             raise SystemExit(f"{self.name}: a scout with a free slot found {len(found)} jobs")
-        first, settled = self._settle(found[0], self.taker)
+        first, settled = run_at_once(self.ledger, found[0], self.taker, time.perf_counter)
         if first is None:
             raise SystemExit(f"{self.name}: no lane was ready at the end of a job")
-        self._settle(first, None)
+        run_at_once(self.ledger, first, None)
         self._bring_back([found[0], first])
         self.scout.append(scouted)
-        self.settle.append(settled)
+        self.settle.append(settled.ended - settled.began)
 
     def wear(self, claims: int) -> int:
         """Make up to `claims` claims in one round, end those jobs and bring them back; returns how many there were."""
@@ -74,7 +74,7 @@ class Fleet:
         if not found:
             raise SystemExit(f"{self.name}: a scout with {slots} free slots found no job")
         for claim in found:
-            self._settle(claim, None)
+            run_at_once(self.ledger, claim, None)
         self._bring_back(found)
         return len(found)
 
@@ -86,13 +86,6 @@ class Fleet:
                     raise SystemExit(f"{self.name}: the job of {claim.target_code} was submitted by somebody else")
         self.claims += len(claims)
 
-    def _settle(self, claim: Claim, taker: Taker | None) -> tuple[Claim | None, float]:
-        started = self.ledger.start(claim.job_id, claim.attempt)
-        verdict = judge(Ended(result={"ok": True}), started.tally, limits_of(self.settings), backoff_sec=0.0)
-        began = time.perf_counter()
-        settled = self.ledger.settle(claim, verdict, site_code=started.site_code, take=taker)
-        return settled.following, time.perf_counter() - began
-
     def counts(self) -> dict[str, dict[str, int]]:
         """Return, by table: rows read in sequence and through indexes so far, and the dead rows there are."""
         with self.db.read() as conn:
@@ -103,9 +96,7 @@ class Fleet:
 
 def figures(seconds: list[float]) -> dict[str, float]:
     """Return the median and the 95th percentile of measured times, in milliseconds."""
-    ordered = sorted(seconds)
-    return {"p50": round(statistics.median(ordered) * 1e3, 3),
-            "p95": round(ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))] * 1e3, 3)}
+    return {"p50": round(statistics.median(seconds) * 1e3, 3), "p95": round(share(seconds, 0.95) * 1e3, 3)}
 
 
 def report(small: Fleet, large: Fleet, reads: dict[str, dict[str, Any]]) -> dict[str, Any]:

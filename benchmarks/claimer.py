@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,10 +21,24 @@ _IDLE_SEC = 0.05
 
 @dataclass(frozen=True)
 class Timed:
-    """A claim: when it was asked for and when it was there, in seconds since 1970."""
+    """A claim: when it was asked for and when it was there, in seconds by one clock."""
 
     began: float
     ended: float
+
+
+def run_at_once(
+    ledger: Ledger, claim: Claim, taker: Taker | None, now: Callable[[], float] = time.time
+) -> tuple[Claim | None, Timed]:
+    """Start a claimed job and end it, as if its body had returned at once; without a taker nothing follows it.
+
+    Returns the claim that follows, and when the end was asked for and answered, by `now`.
+    """
+    started = ledger.start(claim.job_id, claim.attempt)
+    verdict = judge(Ended(result={"ok": True}), started.tally, limits_of(ledger.settings), backoff_sec=0.0)
+    began = now()
+    following = ledger.settle(claim, verdict, site_code=started.site_code, take=taker).following
+    return following, Timed(began, now())
 
 
 class Claimer:
@@ -35,7 +50,7 @@ class Claimer:
 
     def __init__(self, settings: Settings, *, lanes: list[str] | None = None, again: bool = False) -> None:
         self.times: list[Timed] = []
-        self._settings, self._again = settings, again
+        self._again = again
         self._db = Database(settings.database_url)
         self._ledger = Ledger(self._db, settings)
         self._taker = Taker("bench@here", "bench", settings.lease_sec, lanes)
@@ -66,13 +81,10 @@ class Claimer:
                 self._settle(following, None)
 
     def _settle(self, claim: Claim, taker: Taker | None) -> Claim | None:
-        started = self._ledger.start(claim.job_id, claim.attempt)
-        verdict = judge(Ended(result={"ok": True}), started.tally, limits_of(self._settings), backoff_sec=0.0)
-        began = time.time()
-        settled = self._ledger.settle(claim, verdict, site_code=started.site_code, take=taker)
-        if settled.following is not None:
-            self.times.append(Timed(began, time.time()))
+        following, timed = run_at_once(self._ledger, claim, taker)
+        if following is not None:
+            self.times.append(timed)
         if self._again:
             with self._db.write() as conn:
                 self._ledger.submit(conn, NewJob(target_code=claim.target_code, dedupe_key=f"crawl:{claim.target_code}"))
-        return settled.following
+        return following

@@ -70,16 +70,9 @@ class Bench:
 
         self._make_broker = ValkeyServer
         self.folder, self._stack = folder, ExitStack()
-        self.postgres = PostgresServer(durable=True).start()
+        self.postgres = PostgresServer(durable=True, settings={"shared_preload_libraries": "pg_stat_statements"}).start()
         self._stack.callback(self.postgres.remove)
         self._stack.callback(self.postgres.stop)
-        self._watch_statements()
-
-    def _watch_statements(self) -> None:
-        with self.line() as line:
-            line.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
-        self.postgres.stop()
-        self.postgres.start()
         with self.line() as line:
             line.execute("CREATE EXTENSION pg_stat_statements")
 

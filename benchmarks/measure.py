@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -32,6 +33,12 @@ class Measured:
         return asdict(self)
 
 
+def share(values: Sequence[float], part: float) -> float:
+    """Return the value that `part` (0 to 1) of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
 def read(path: Path) -> list[tuple[str, int, int]]:
     """Return (lane, begin, end) of every complete line, in nanoseconds."""
     lines = path.read_text(encoding="ascii").splitlines() if path.exists() else []
@@ -51,12 +58,11 @@ def measure(stamps: list[tuple[str, int, int]]) -> Measured:
             overlaps += begin < end
             gaps.append((begin - end) / 1e6)
     seconds = (max(end for _, _, end in stamps) - min(begin for _, begin, _ in stamps)) / 1e9
-    gaps.sort()
     return Measured(
         jobs=len(stamps), jobs_per_sec=len(stamps) / seconds if seconds else 0.0, overlaps=overlaps,
         spread=0,
         handover_p50_ms=statistics.median(gaps) if gaps else None,
-        handover_p99_ms=gaps[min(len(gaps) - 1, int(len(gaps) * 0.99))] if gaps else None)
+        handover_p99_ms=share(gaps, 0.99) if gaps else None)
 
 
 def spread(attempts: list[tuple[str, float, float]]) -> int:

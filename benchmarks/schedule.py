@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.claimer import Claimer, Timed
+from benchmarks.measure import share
 from benchmarks.stores import fill
 from benchmarks.timetable import NOTICE_SEC, Bench, Timetable, at
 from config import clock
@@ -57,12 +58,6 @@ class Figure:
     def holds(self) -> bool:
         """Whether it is below its limit."""
         return self.limit is None or self.value < self.limit
-
-
-def share(values: Sequence[float], part: float) -> float:
-    """Return the value that `part` (0 to 1) of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
 
 
 def waits(times: Sequence[Timed], windows: Sequence[tuple[float, float]]) -> list[float]:

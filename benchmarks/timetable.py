@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import psycopg
-
 from benchmarks.stores import fill
 from config import clock
 from config.devstack.processes import spawn, stop_process
@@ -66,13 +64,9 @@ class Bench:
         from tests.support.servers import PostgresServer
 
         self.folder, self._stack = folder, ExitStack()
-        self.postgres = PostgresServer(durable=True).start()
+        self.postgres = PostgresServer(durable=True, settings={"track_commit_timestamp": "on"}).start()
         self._stack.callback(self.postgres.remove)
         self._stack.callback(self.postgres.stop)
-        with psycopg.connect(host=str(self.postgres.folder), user="postgres", dbname="postgres", autocommit=True) as line:
-            line.execute("ALTER SYSTEM SET track_commit_timestamp = on")
-        self.postgres.stop()
-        self.postgres.start()
 
     def timetable(self, name: str, targets: int, each: int) -> Timetable:
         """Return a timetable without entries over so many targets, `each` of them in a lane."""

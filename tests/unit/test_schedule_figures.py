@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import schedule
 from benchmarks.claimer import Timed
+from benchmarks.measure import share
 from benchmarks.schedule import Figure
 from benchmarks.timetable import at
 
@@ -16,8 +17,8 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp()
 
 
 def test_the_99th_percentile_leaves_one_of_a_hundred_above_it() -> None:
-    assert schedule.share([float(number) for number in range(200, 0, -1)], 0.99) == 199.0
-    assert schedule.share([5.0], 0.99) == 5.0
+    assert share([float(number) for number in range(200, 0, -1)], 0.99) == 199.0
+    assert share([5.0], 0.99) == 5.0
 
 
 def test_a_claim_counts_where_it_was_under_way() -> None:
