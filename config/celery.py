@@ -109,3 +109,7 @@ except RatelaneError as error:
     # Celery would print a traceback of its own search for the application; a setting is a person's mistake
     print(f"ratelane: {error}", file=sys.stderr)
     raise SystemExit(error.exit_code) from error
+
+if "flower" in sys.argv[1:]:
+    # Flower asks its application nothing before it has made its list of handlers: ours have to be in it by then
+    symbol_by_name("console.flower.setup:install")()

@@ -186,6 +186,8 @@ class Settings(BaseSettings):
         None, repr=False, description="dead letters, long pauses and stale entries are reported to")
 
     # surfaces and tests
+    dashboard_operators: str = Field(
+        "*", description="who of those that have logged in to Flower may act: names or globs, with commas; the others look")
     list_limit: Many = Field(200, description="rows of a list that asks for no other number")
     log_format: Literal["kv", "json"] = Field("kv", description="key=value or JSON lines")
     operator: str | None = Field(None, description="who acts, in the log of operations; none: user@machine")
