@@ -50,16 +50,18 @@ class Database:
 
     `url` is SQLAlchemy's (``sqlite:///…`` or ``postgresql+psycopg://…``). With `reports` statements may take as long as
     they need: for migrations and long reads. With `by_index` sessions on PostgreSQL plan their statements with the
-    indexes, however small or empty a table is at that moment: plans are kept, while the table grows.
+    indexes, however small or empty a table is at that moment: plans are kept, while the table grows. With `plan_each`
+    every statement is planned for its own values: for readers whose filters let through one row or a million.
     """
 
-    def __init__(self, url: str, *, reports: bool = False, connections: int = 10, by_index: bool = False) -> None:
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 10, by_index: bool = False,
+                 plan_each: bool = False) -> None:
         self.url = url
         self._single: Engine
         self.dialect = make_url(url).get_backend_name()
         options: dict[str, Any] = {"max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
         if self.dialect == "postgresql":
-            options["connect_args"] = postgresql_arguments(reports, by_index)
+            options["connect_args"] = postgresql_arguments(reports, by_index, plan_each)
         elif self.dialect == "sqlite":
             options["connect_args"] = {"timeout": 10, "check_same_thread": False}
         else:
@@ -136,11 +138,8 @@ class Database:
         self._single.dispose()
 
 
-def postgresql_arguments(reports: bool, by_index: bool = False) -> dict[str, Any]:
-    """Return what every session on PostgreSQL is opened with, pooled or not; with `reports` statements have no limit.
-
-    With `by_index` no plan reads a table from its beginning that has an index for it.
-    """
+def postgresql_arguments(reports: bool, by_index: bool = False, plan_each: bool = False) -> dict[str, Any]:
+    """Return what every session on PostgreSQL is opened with, pooled or not; the flags are those of `Database`."""
     limits: dict[str, int | str] = {
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
         "lock_timeout": 0 if reports else LOCK_MS,
@@ -150,7 +149,8 @@ def postgresql_arguments(reports: bool, by_index: bool = False) -> dict[str, Any
         limits["enable_seqscan"] = "off"
     return {
         # one plan for all values: planning the hot statements anew each time costs more than running them
-        "options": "-c plan_cache_mode=force_generic_plan -c default_transaction_isolation=read\\ committed -c timezone=UTC "
+        "options": f"-c plan_cache_mode=force_{'custom' if plan_each else 'generic'}_plan "
+        "-c default_transaction_isolation=read\\ committed -c timezone=UTC "
         + " ".join(f"-c {name}={value}" for name, value in limits.items()),
         "connect_timeout": 5,
         "keepalives_idle": 10,

@@ -113,6 +113,10 @@ QUEUED = text("status = 'queued'")
 ACTIVE = text("status IN ('queued', 'running')")
 EXPIRES = text("status = 'queued' AND expires_at IS NOT NULL")
 HELD = text("status = 'queued' AND hold_from IS NOT NULL")
+ENDED = text("finished_at IS NOT NULL")
+#: crawls are what there is most of: who looks for them finds some wherever he looks
+RARE_KIND = text("finished_at IS NOT NULL AND kind <> 'crawl'")
+HAS_ERROR = text("error_msg <> ''")
 TO_SEND = text("callbacks IS NOT NULL AND callbacks_sent_at IS NULL AND status IN ('done', 'failed', 'cancelled')")
 
 Index("uq_jobs_running_group", jobs.c.group_key, unique=True, postgresql_where=RUNNING, sqlite_where=RUNNING)
@@ -133,6 +137,13 @@ Index("ix_jobs_site_code", jobs.c.site_code, jobs.c.seq)
 Index("ix_jobs_status_finished", jobs.c.status, jobs.c.finished_at)
 Index("ix_jobs_target_code", jobs.c.target_code, jobs.c.seq)
 Index("ix_jobs_dedupe", jobs.c.dedupe_key, jobs.c.seq)
+Index("ix_jobs_group_finished", jobs.c.group_key, jobs.c.finished_at, postgresql_where=ENDED, sqlite_where=ENDED)
+Index("ix_jobs_kind_finished", jobs.c.kind, jobs.c.finished_at, postgresql_where=RARE_KIND, sqlite_where=RARE_KIND)
+#: so many characters of an error are found by its start
+ERROR_START = 64
+START_OF_ERROR: ColumnElement[str] = func.lower(func.substr(jobs.c.error_msg, literal_column("1"), literal_column("64")))
+Index("ix_jobs_error", START_OF_ERROR.label("start"), postgresql_ops={"start": "text_pattern_ops"},
+      postgresql_where=HAS_ERROR, sqlite_where=HAS_ERROR)
 
 
 def in_state(*states: str, of: FromClause = jobs) -> ColumnElement[bool]:
@@ -186,3 +197,5 @@ attempts = Table(
     PrimaryKeyConstraint("job_id", "attempt"),
 )
 Index("ix_attempts_group_key_claimed_at", attempts.c.group_key, attempts.c.claimed_at)
+_DEADLINE = text("outcome = 'deadline'")
+Index("ix_attempts_deadline", attempts.c.finished_at, postgresql_where=_DEADLINE, sqlite_where=_DEADLINE)

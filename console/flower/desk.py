@@ -26,7 +26,7 @@ class Desk:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.db = Database(settings.database_url, connections=THREADS + 2)
+        self.db = Database(settings.database_url, connections=THREADS + 2, plan_each=True)
         self._answers: dict[Any, _Shared] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ratelane-desk")
 

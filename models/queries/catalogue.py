@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from models.articles import articles as article_table
 from models.articles import failed_items
@@ -27,30 +27,41 @@ def targets(conn: Connection, site: str | None = None) -> list[dict[str, Any]]:
     """Return every target, or those of `site`, with interval, last crawl, frontier, active job and number of items that
     are given up (rule P3), by site and code.
     """
+    return _documents(conn, [] if site is None else [table.c.site_code == site], None)
+
+
+def target_documents(conn: Connection, codes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the same of the targets with these codes."""
+    return _documents(conn, [table.c.target_code.in_(codes)], codes)
+
+
+def _documents(
+    conn: Connection, among: Sequence[ColumnElement[bool]], codes: Sequence[str] | None
+) -> list[dict[str, Any]]:
     wanted = (
         select(table, sites.c.group_key, _IN_FORCE)
         .join_from(table, sites, sites.c.site_code == table.c.site_code, isouter=True)
-        .order_by(table.c.site_code, table.c.target_code)
+        .where(*among).order_by(table.c.site_code, table.c.target_code)
     )
-    if site is not None:
-        wanted = wanted.where(table.c.site_code == site)
-    active, given_up = _active(conn), _given_up(conn)
+    active, given_up = _active(conn, codes), _given_up(conn, codes)
     return [_target_document(row) | {"active_job_id": active.get(row["target_code"]),
                                      "given_up": given_up.get(row["target_code"], 0)} for row in rows(conn, wanted)]
 
 
-def _given_up(conn: Connection) -> dict[str, int]:
+def _given_up(conn: Connection, codes: Sequence[str] | None) -> dict[str, int]:
     code = failed_items.c.target_code
-    found = conn.execute(select(code, func.count()).where(failed_items.c.given_up_at.is_not(None)).group_by(code))
+    some = [] if codes is None else [code.in_(codes)]
+    found = conn.execute(
+        select(code, func.count()).where(failed_items.c.given_up_at.is_not(None), *some).group_by(code))
     return dict(found.all())
 
 
-def _active(conn: Connection) -> dict[str, str]:
+def _active(conn: Connection, codes: Sequence[str] | None) -> dict[str, str]:
     """The job of each target that runs, else the one that was queued first."""
-    first = (select(func.min(jobs.c.seq)).where(IS_QUEUED, jobs.c.target_code.is_not(None))
-             .group_by(jobs.c.target_code))
+    mine = jobs.c.target_code.is_not(None) if codes is None else jobs.c.target_code.in_(codes)
+    first = select(func.min(jobs.c.seq)).where(IS_QUEUED, mine).group_by(jobs.c.target_code)
     queued = select(jobs.c.target_code, jobs.c.job_id).where(jobs.c.seq.in_(first))
-    running = select(jobs.c.target_code, jobs.c.job_id).where(IS_RUNNING, jobs.c.target_code.is_not(None))
+    running = select(jobs.c.target_code, jobs.c.job_id).where(IS_RUNNING, mine)
     return dict(conn.execute(queued).all()) | dict(conn.execute(running).all())
 
 

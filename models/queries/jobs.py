@@ -74,6 +74,12 @@ def job(conn: Connection, job_id: str) -> dict[str, Any] | None:
     return found
 
 
+def checkpoint(conn: Connection, job_id: str) -> dict[str, Any] | None:
+    """Return where a later attempt of a job goes on: ``{"last_completed_page", "state"}``; None if the id is unknown."""
+    row = conn.execute(select(table.c.last_completed_page, table.c.checkpoint).where(table.c.job_id == job_id)).first()
+    return None if row is None else {"last_completed_page": row.last_completed_page, "state": row.checkpoint}
+
+
 def jobs(conn: Connection, wanted: JobFilter = JobFilter()) -> list[dict[str, Any]]:
     """Return the documents of the jobs that `wanted` lets through, in the order of rule J13, without their attempts.
 

@@ -59,7 +59,7 @@ def _fleet(conn: Connection) -> dict[str, Any] | None:
     return next(rows(conn, select(fleet).where(fleet.c.id == 1)), None)
 
 
-class _Lanes(NamedTuple):
+class Lanes(NamedTuple):
     """Everything that lane documents are made of, keyed by group."""
 
     now: datetime
@@ -76,17 +76,18 @@ class _Lanes(NamedTuple):
 
 def lanes(conn: Connection) -> list[dict[str, Any]]:
     """Return a document for each group that has work or a pause of its own, sorted by its key (rule R10)."""
-    found = _read(conn)
-    return _documents(conn, found, sorted({*found.queued, *found.running, *found.groups}))
+    found = read_lanes(conn)
+    return documents_of(conn, found, sorted({*found.queued, *found.running, *found.groups}))
 
 
 def lane(conn: Connection, group: str) -> dict[str, Any]:
     """Return the document of one group, whether it has work or a pause or not."""
-    return _documents(conn, _read(conn, group), [group])[0]
+    return documents_of(conn, read_lanes(conn, [group]), [group])[0]
 
 
-def _documents(conn: Connection, found: _Lanes, names: list[str]) -> list[dict[str, Any]]:
-    members = _site_codes(conn)
+def documents_of(conn: Connection, found: Lanes, names: list[str]) -> list[dict[str, Any]]:
+    """Return the documents of the lanes called `names`, of which `found` was read."""
+    members = _site_codes(conn, names)
     intervals = _intervals(conn, [*found.running.values(), *found.next_up.values()])
     return [_lane_document(name, found, members[name], intervals) for name in names]
 
@@ -97,31 +98,31 @@ def live(conn: Connection) -> dict[str, Any]:
     `paused_for_sec` (None without a pause and for an endless one) and `due_in_sec` (None if the next job is due) are
     counted by the database's clock.
     """
-    found = _read(conn)
+    found = read_lanes(conn)
     busy = [name for name in {*found.running, *found.queued} if name in found.running or _is_held(name, found)]
     return {"lanes": [_live_document(name, found) for name in sorted(busy)], "counts": counts(conn)}
 
 
-def _is_held(name: str, found: _Lanes) -> bool:
+def _is_held(name: str, found: Lanes) -> bool:
     return found.pause_of(name).kind is not None or _not_before(name, found) is not None
 
 
-def _not_before(name: str, found: _Lanes) -> datetime | None:
+def _not_before(name: str, found: Lanes) -> datetime | None:
     """The moment at which the next job of a lane in which nothing runs is due, None if it is."""
     due = None if name in found.running else found.next_up.get(name, {}).get("run_after")
     return due if due is not None and due > found.now else None
 
 
-def _read(conn: Connection, group: str | None = None) -> _Lanes:
-    """Read what there is, or what there is of one group."""
+def read_lanes(conn: Connection, groups: Sequence[str] | None = None) -> Lanes:
+    """Read what there is of every lane with work or a pause, or of the lanes of some groups."""
     now = db_moment(conn)
-    only = [] if group is None else [jobs.c.group_key == group]
+    only = [] if groups is None else [jobs.c.group_key.in_(groups)]
     queued: dict[str, int] = dict(conn.execute(
         select(jobs.c.group_key, func.count()).where(IS_QUEUED, *only).group_by(jobs.c.group_key)).all())
     paused = or_(rate_groups.c.pause_until > now, rate_groups.c.operator_pause_until > now)
     working = rate_groups.c.key.in_(select(jobs.c.group_key).where(IS_ACTIVE))
-    shown = or_(paused, working) if group is None else rate_groups.c.key == group
-    return _Lanes(
+    shown = or_(paused, working) if groups is None else rate_groups.c.key.in_(groups)
+    return Lanes(
         now=now,
         groups={row["key"]: row for row in rows(conn, select(rate_groups).where(shown))},
         running={row["group_key"]: row for row in rows(conn, select(jobs).where(IS_RUNNING, *only))},
@@ -140,21 +141,25 @@ def _next_up(conn: Connection, groups: Sequence[str], now: datetime) -> dict[str
             for row in rows(conn, select(jobs).where(jobs.c.job_id.in_(part))) if row["status"] == "queued"}
 
 
-def _site_codes(conn: Connection) -> dict[str, list[str]]:
+def _site_codes(conn: Connection, names: Sequence[str]) -> dict[str, list[str]]:
     members: dict[str, list[str]] = defaultdict(list)
-    for group, site in conn.execute(select(sites.c.group_key, sites.c.site_code)).all():
+    # so many names are as good as all
+    some = [sites.c.group_key.in_(names)] if len(names) <= _IDS_AT_ONCE else []
+    for group, site in conn.execute(select(sites.c.group_key, sites.c.site_code).where(*some)).all():
         members[group].append(site)
     return defaultdict(list, {group: sorted(codes) for group, codes in members.items()})
 
 
 def _intervals(conn: Connection, shown: list[Mapping[str, Any]]) -> dict[str, float]:
-    if not any(row["target_code"] for row in shown):
+    codes = sorted({row["target_code"] for row in shown} - {None})
+    if not codes:
         return {}
-    return dict(conn.execute(select(targets.c.target_code, IN_FORCE)).all())
+    some = [targets.c.target_code.in_(codes)] if len(codes) <= _IDS_AT_ONCE else []
+    return dict(conn.execute(select(targets.c.target_code, IN_FORCE).where(*some)).all())
 
 
 def _lane_document(
-    name: str, found: _Lanes, site_codes: list[str], intervals: Mapping[str, float]
+    name: str, found: Lanes, site_codes: list[str], intervals: Mapping[str, float]
 ) -> dict[str, Any]:
     group, running, next_up = found.groups.get(name), found.running.get(name) or {}, found.next_up.get(name) or {}
     pause = found.pause_of(name)
@@ -189,7 +194,7 @@ def _interval_of(
     return max(asked, delay) if asked is not None else (delay or None)
 
 
-def _live_document(name: str, found: _Lanes) -> dict[str, Any]:
+def _live_document(name: str, found: Lanes) -> dict[str, Any]:
     running = found.running.get(name)
     job = running or found.next_up.get(name) or {}
     pause = found.pause_of(name)

@@ -38,7 +38,7 @@ def ops(conn: Connection) -> dict[str, Any]:
         "deadline_1h": _number(conn, attempts.c.outcome == literal_column("'deadline'"),
                                attempts.c.finished_at > now - _HOUR) + _deadlines_for_good(conn, now),
         "stuck_running": _stuck(conn, now),
-        "groups_paused": _paused(conn, now),
+        "groups_paused": groups_paused(conn, now),
         "workers": sum(one["alive"] for one in workers(conn)),
         "broker_ok": None,
         "database_ok": True,
@@ -78,8 +78,9 @@ def _is_stuck(row: Any, now: datetime) -> bool:
     return bool(row.lease_until < now or row.updated_at < now - silent)
 
 
-def _paused(conn: Connection, now: datetime) -> int:
-    """Groups that a cooldown or an operator holds up; all of them while all are paused at once."""
+def groups_paused(conn: Connection, now: datetime | None = None) -> int:
+    """Return how many groups a cooldown or an operator holds up; all of them while all are paused at once."""
+    now = db_moment(conn, now)
     if _number(conn, fleet.c.operator_pause_until > now):
         return int(conn.execute(select(func.count()).select_from(rate_groups)).scalar_one())
     return _number(conn, or_(rate_groups.c.pause_until > now, rate_groups.c.operator_pause_until > now))

@@ -121,6 +121,12 @@ def runs_of(conn: Connection, name: str | None = None, limit: int = 200) -> list
     return [_document(conn, row, where) for row in list(rows(conn, wanted))]
 
 
+def run_documents(conn: Connection, run_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the documents of runs, in the order given; unknown ids are left out."""
+    where, found = zone_of(conn), run_rows(conn, list(run_ids))
+    return [_document(conn, found[run_id], where) for run_id in run_ids if run_id in found]
+
+
 def _document(conn: Connection, row: Mapping[str, Any], where: ZoneInfo) -> dict[str, Any]:
     progress = row["progress"]
     if row["outcome"] is None and row["started_at"] is not None:

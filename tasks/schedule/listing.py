@@ -5,7 +5,7 @@ Runs are read with `models.queries.schedule.run` and `runs_of`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,8 +28,11 @@ from tasks.schedule.terms import Entry, Standing
 NEXT_RUNS = 3
 
 
-def entries(db: Database, settings: Settings, name: str | None = None) -> list[dict[str, Any]]:
-    """Return the `entry` documents, by name; of one entry or of all. Raises BadInput for a name that no entry has.
+def entries(db: Database, settings: Settings, name: str | None = None, *,
+            among: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Return the `entry` documents, by name; of one entry, of those `among` or of all.
+
+    Raises BadInput for a name that no entry has; one that is only among others is left out.
 
     An entry that no tick has met yet is shown as its first one will plan it.
     """
@@ -38,11 +41,13 @@ def entries(db: Database, settings: Settings, name: str | None = None) -> list[d
         found = _standings(conn, settings, now)
         if name is not None and name not in found:
             raise BadInput(f"no entry is called {name!r}; there are {', '.join(sorted(found))}")
-        return [_document(conn, found[each], now) for each in sorted(found) if name in (None, each)]
+        return [_document(conn, found[each], now) for each in sorted(found)
+                if name in (None, each) and (among is None or each in among)]
 
 
-def preview(db: Database, settings: Settings, start: datetime, end: datetime) -> list[dict[str, Any]]:
-    """Return the `occurrence` documents of what would fire in `[start, end]`, by time and name.
+def preview(db: Database, settings: Settings, start: datetime, end: datetime, *,
+            among: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Return the `occurrence` documents of what would fire in `[start, end]`, by time and name; of all or some entries.
 
     Runs are taken to last as long as the last successful one of their entry did.
     """
@@ -51,7 +56,7 @@ def preview(db: Database, settings: Settings, start: datetime, end: datetime) ->
         found = _standings(conn, settings, now)
         where = zone_of(conn)
         usual = {name: timedelta(seconds=length) for name, length in usual_lengths(conn).items()}
-    planned = [(one.entry, standing) for one, standing in found.values()]
+    planned = [(one.entry, standing) for name, (one, standing) in found.items() if among is None or name in among]
     return [
         {"name": each.name, "due_at": iso(each.due_at, where), "action": str(each.action), "until": iso(each.until, where),
          "reason": each.reason, "stat_date": each.stat_date.isoformat()}
