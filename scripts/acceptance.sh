@@ -3,7 +3,7 @@
 # Arguments go to pytest. What cannot be had is skipped and listed; with CI_FULL set it fails.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh test
+scripts/setup.sh browser
 
 missing=
 [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || missing="$missing rabbitmq-server"
@@ -12,6 +12,7 @@ command -v openssl >/dev/null || missing="$missing openssl"
 [ -x /usr/sbin/nginx ] || missing="$missing nginx"
 [ -e /usr/lib/nginx/modules/ngx_http_modsecurity_module.so ] || missing="$missing libnginx-mod-http-modsecurity"
 [ -d /usr/share/modsecurity-crs/rules ] || missing="$missing modsecurity-crs"
+[ -x /usr/bin/chromium ] || missing="$missing chromium"
 faq=/usr/share/doc/debian/FAQ
 [ -e $faq/index.en.html ] || missing="$missing debian-faq"
 [ -e $faq/zh-cn/index.zh-cn.html ] || missing="$missing debian-faq-zh-cn"

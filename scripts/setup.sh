@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make .venv fit for what was asked: `run` (the program), `test` (the program and its checks) or `bench` (these and what the
-# benchmarks race against). Does nothing if it is.
+# Make .venv fit for what was asked: `run` (the program), `test` (the program and its checks), `browser` (these and what
+# drives a browser) or `bench` (these and what the benchmarks race against). Does nothing if it is.
 set -eu
 cd "$(dirname "$0")/.."
 want=${1:-run}
@@ -34,15 +34,17 @@ make_venv() {
 case $want in
     run) extras= ;;
     test) extras='[test]' ;;
-    bench) extras='[test,bench]' ;;
-    *) fail "knows 'run', 'test' and 'bench', not '$want'" ;;
+    browser) extras='[test,browser]' ;;
+    bench) extras='[test,browser,bench]' ;;
+    *) fail "knows 'run', 'test', 'browser' and 'bench', not '$want'" ;;
 esac
 
 # what the environment was made from; another folder or other requirements make it anew or bring it up to date
 wanted="$root $(cat pyproject.toml requirements/constraints.txt | cksum)"
 case $want in
-    run) enough='run test bench' ;;
-    test) enough='test bench' ;;
+    run) enough='run test browser bench' ;;
+    test) enough='test browser bench' ;;
+    browser) enough='browser bench' ;;
     *) enough=bench ;;
 esac
 for has in $enough; do
@@ -56,7 +58,7 @@ if ! is_new_enough "$venv/bin/python" || [ "$(cat "$venv/.folder" 2>/dev/null ||
     make_venv
     printf '%s\n' "$root" >"$venv/.folder"
 fi
-rm -f "$venv/.ready-run" "$venv/.ready-test" "$venv/.ready-bench"
+rm -f "$venv/.ready-run" "$venv/.ready-test" "$venv/.ready-browser" "$venv/.ready-bench"
 say "setup: installing Ratelane$extras (once; a minute or two)"
 if ! "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-warn-script-location \
     --constraint requirements/constraints.txt --editable ".$extras" >"$venv/setup.log" 2>&1; then

@@ -36,8 +36,10 @@ class Desk:
         return await loop.run_in_executor(
             self._threads, lambda: read(self.db, self.settings, *arguments, **options))
 
-    async def shared(self, read: Callable[..., dict[str, Any]], *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Return what `ask` would, at most `SHARED_SEC` old, with its age in seconds as ``age_sec``.
+    async def shared(
+        self, read: Callable[..., dict[str, Any] | None], *arguments: Any, **options: Any
+    ) -> dict[str, Any] | None:
+        """Return what `ask` would, at most `SHARED_SEC` old, with its age in seconds as ``age_sec``; None stays None.
 
         Whoever asks the same meanwhile, or while the answer is on its way, gets the same one: what somebody looks at
         costs the database the same however many look, and nothing while nobody does. Arguments must be hashable.
@@ -51,13 +53,13 @@ class Desk:
                 self._answers.pop(next(iter(self._answers)))
         # one who goes away must not take the answer from the others
         found = await asyncio.shield(kept.answer)
-        return {**found, "age_sec": round(kept.age.elapsed(), 1)}
+        return None if found is None else {**found, "age_sec": round(kept.age.elapsed(), 1)}
 
 
 class _Shared:
     """An answer on its way or there, and how old the snapshot can be at most: counted from before it was asked for."""
 
-    def __init__(self, answer: asyncio.Future[dict[str, Any]]) -> None:
+    def __init__(self, answer: asyncio.Future[dict[str, Any] | None]) -> None:
         self.answer, self.age = answer, Stopwatch()
 
     @property

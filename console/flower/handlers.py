@@ -116,7 +116,9 @@ class Guarded(BaseHandler):
         with self._database_may_be_away():
             return await desk().ask(read, *arguments, **options)
 
-    async def shared(self, read: Callable[..., dict[str, Any]], *arguments: Any, **options: Any) -> dict[str, Any]:
+    async def shared(
+        self, read: Callable[..., dict[str, Any] | None], *arguments: Any, **options: Any
+    ) -> dict[str, Any] | None:
         """As `ask`, for what refreshes by itself: an answer of the last 1.5 s is shared, its age stands in ``age_sec``."""
         with self._database_may_be_away():
             return await desk().shared(read, *arguments, **options)

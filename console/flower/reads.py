@@ -31,7 +31,8 @@ cursor)`                               "occurrences": [occurrence], "quiet": [{"
 `targets(site, limit, cursor)`         page of target documents
 =====================================  =================================================================================
 
-A **lane row** is the `lane` document with ``"progress"`` (of the running job, None without one), ``"current_page"``,
+A **lane row** is the `lane` document with ``"progress"`` (of the running job, None without one), ``"progress_at"``
+(when it was told), ``"current_page"``,
 ``"oldest_wait_sec"``, ``"paused_for_sec"`` (left; None without a pause and for an endless one), ``"paused_by"``,
 ``"lease_left_sec"``, ``"due_in_sec"`` (None if the next job is due), ``"note"`` (why the next job waits, in a few words) and
 ``"interval_history": [{"at", "interval_sec"}]`` of the running or next target, oldest first, at most 30.

@@ -22,6 +22,15 @@ class AssetHandler(StaticFileHandler):
             return None
         return found
 
+    def set_extra_headers(self, path: str) -> None:
+        """Have a browser ask whether a file is still the same, where the address does not say which one it is.
+
+        That is how one script of ours asks for another.
+        """
+        self.set_header("X-Content-Type-Options", "nosniff")
+        if not self.get_query_argument("v", ""):
+            self.set_header("Cache-Control", "no-cache")
+
 
 @lru_cache(maxsize=64)
 def version_of(name: str) -> str:

@@ -104,6 +104,7 @@ def _beside(group: Mapping[str, Any] | None, of_all: Mapping[str, Any] | None, r
     return {
         "progress": progress(running["progress"]) if running else None,
         "current_page": running["current_page"] if running else None,
+        "progress_at": iso(running["updated_at"]) if running else None,
         "stop_requested": bool(running["stop_requested"]) if running else False,
         "paused_for_sec": seconds(now, pause.until), "paused_by": by,
         "lease_left_sec": seconds(now, running["lease_until"]) if running else None,

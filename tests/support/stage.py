@@ -1,0 +1,86 @@
+"""A small installation in full swing: sites that are crawled, one behind a firewall that has objected, one that is paused,
+one whose crawls fail, and the dashboard that shows all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from console import actions
+from console.demo import DemoServer, Site, Waf
+from models.operations import Operator
+from tests.support.dashboard import Dashboard, dashboard
+from tests.support.site import sites_yaml
+from tests.support.store import Store
+from tests.support.workers import Worker, Workers
+
+ANN = Operator("ann@desk", "cli", "the office asked for quiet until noon")
+#: slow enough to be looked at, quick enough for a test
+INTERVAL_SEC = 0.4
+#: so long a cooldown lasts on the stage
+COOLDOWN_SEC = 120.0
+#: the lane of the sites behind one firewall
+CITY = "city-firewall"
+SHARED = ("gd-news", "gd-notices")
+
+
+@dataclass
+class Stage:
+    """What stands on it; the target of a site's column is ``<site>_<column>``."""
+
+    store: Store
+    server: DemoServer
+    dashboard: Dashboard
+    worker: Worker
+
+    @staticmethod
+    def group(name: str) -> str:
+        """Return the rate group of a site."""
+        return CITY if name in SHARED else f"{name}.example"
+
+
+def _sites() -> list[Site]:
+    return [
+        Site("river-office", columns={"reports": 400}, per_page=10),
+        Site("old-registry", columns={"entries": 300}, per_page=20, gbk=True),
+        Site("gd-news", columns={"news": 60}, per_page=6),
+        Site("gd-notices", columns={"notices": 60}, per_page=6),
+        Site("library", columns={"books": 40, "events": 30}, per_page=10),
+        Site("harbour", columns={"tides": 12}, per_page=4, robots="User-agent: *\nDisallow: /tides/\n"),
+    ]
+
+
+@contextmanager
+def stage(store: Store, *options: str, prefix: str = "", **settings: Any) -> Iterator[Stage]:
+    """Serve, crawl and show for the length of a block; `options` and `prefix` are Flower's."""
+    sites = _sites()
+    firewall = Waf(hosts=SHARED, behaviour="block_403", after_requests=9, lasts_sec=600, trips=None)
+    crew = Workers(store)
+    told = {"cooldown_delay_sec": COOLDOWN_SEC, "max_attempts": 1, **settings}
+    with DemoServer(sites, [firewall]) as server:
+        rules = [{"key": Stage.group(site.name), "site": site.name} for site in sites]
+        store.load(sites_yaml(sites, INTERVAL_SEC, rules))
+        try:
+            worker = crew.launch("one", concurrency=8, **told)
+            with dashboard(store, *options, prefix=prefix, **told) as shown:
+                worker.wait_ready()
+                yield Stage(store, server, shown, worker)
+        finally:
+            crew.end()
+
+
+def fill(stage: Stage) -> dict[str, str]:
+    """Have every kind of job on the stage and return their ids by target; those behind the firewall have met it."""
+    store = stage.store
+    actions.pause(store.db, stage.group("library"), ANN, for_sec=3_600)
+    targets = ("gd-news_news", "gd-notices_notices", "river-office_reports", "old-registry_entries", "library_books",
+               "library_events", "harbour_tides")
+    ids = {target: store.submit(target, dedupe_key=f"crawl:{target}", max_attempts=1) for target in targets}
+    cancelled = store.submit("old-registry_entries", priority=300)
+    store.cancel(cancelled)
+    store.wait_for(ids["harbour_tides"], "failed", "done")
+    store.wait_for(ids["gd-news_news"], "queued", timeout=60)
+    return ids | {"cancelled": cancelled}
