@@ -23,6 +23,10 @@ class BadInput(RatelaneError):
     exit_code = 2
 
 
+class Unknown(BadInput):
+    """Nothing has the name that was given."""
+
+
 class ServiceAway(RatelaneError):
     """A server that the command needs does not answer."""
 

@@ -7,20 +7,20 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from config.errors import BadInput
+from config.errors import Unknown
 from console.explain import Answer, explain
 from models import queries
 from models.facts import Facts
 
 
 def why(conn: Connection, job_id: str) -> dict[str, Any]:
-    """Return the document of `why` for a job; raises BadInput if no job has the id.
+    """Return the document of `why` for a job; raises Unknown if no job has the id.
 
     `conn` should be a snapshot (`Database.look`): every reason is then true of one and the same moment.
     """
     facts = queries.facts(conn, job_id)
     if facts is None:
-        raise BadInput(f"no job has the id {job_id!r}; `ratelane jobs` lists them")
+        raise Unknown(f"no job has the id {job_id!r}; `ratelane jobs` lists them")
     return explain(facts, queries.zone()).document(queries.zone())
 
 

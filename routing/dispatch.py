@@ -16,6 +16,7 @@ from config.moments import FAR
 from config.settings import Settings
 from models.db import Database
 from models.ledger import Ledger, NewJob, Submitted
+from models.operations import Operator
 from models.queries.catalogue import nearest_target
 from routing.kinds import INTERNAL_LANES, task_of
 
@@ -35,14 +36,16 @@ def submit(
     deadline_sec: float | None = None, expires_at: datetime | None = None, expires_sec: float | None = None,
     again: bool = False, job_id: str | None = None, options: dict[str, Any] | None = None,
     callbacks: dict[str, Any] | None = None, conn: Connection | None = None,
+    by: Operator | None = None,
 ) -> Submitted:
     """Store a job for `target_code` and return its id at once (rule J1).
 
     `run_after` is a moment, `run_after_sec` a wait from now; negative waits and pages count as 0. A job that is still
     queued at `expires_at` (or `expires_sec` from now) becomes cancelled instead of running: one that has expired when
     it is submitted never runs. With `again` the dedupe key is left out. `callbacks` are signatures to send once the job
-    is final (see `routing.calls`). `conn` makes the submit part of the caller's transaction. Raises BadInput for an
-    unknown target or a value out of range; then nothing is stored.
+    is final (see `routing.calls`). `conn` makes the submit part of the caller's transaction. `by` is the operator who
+    asks, if one does: a job that is stored for him is logged as his operation. Raises BadInput for an unknown target or a
+    value out of range; then nothing is stored.
     """
     _refuse_what_cannot_be(kind, source, target_code, job_id, dedupe_key)
     _refuse_numbers_out_of_range(resume_from_page, max_attempts, deadline_sec)
@@ -60,7 +63,7 @@ def submit(
         max_attempts=max_attempts, deadline_sec=deadline_sec, expires_at=expires_at, expires_sec=expires,
         job_id=job_id, options=options, callbacks=callbacks)
     try:
-        return Ledger(db, settings).submit(conn, job)
+        return Ledger(db, settings).submit(conn, job, by)
     except BadInput as error:
         with db.read() as reading:
             near = nearest_target(reading, target_code)

@@ -48,12 +48,12 @@ def _take_all(browser: Any, shown: Stage, folder: Path) -> None:
         "lanes": "/lanes", "lane": f"/lanes/{CITY}", "jobs": "/jobs", "job": f"/jobs/{ids['gd-news_news']}",
         "schedule": "/schedule", "failed": "/failed",
     }
-    with opened(browser, shown.dashboard.url) as (page, _):
+    with opened(browser, shown.dashboard.address) as (page, _):
         page.wait_for_timeout(_SETTLE_MS)
     for name, path in pages.items():
-        _take(browser, shown.dashboard.url + path, folder / f"{name}.png", DESKTOP)
-        _take(browser, shown.dashboard.url + path, folder / f"{name}-phone.png", PHONE)
-    _take(browser, f"{shown.dashboard.url}/lanes", folder / "lanes-dark.png", DESKTOP, color_scheme="dark")
+        _take(browser, shown.dashboard.address + path, folder / f"{name}.png", DESKTOP)
+        _take(browser, shown.dashboard.address + path, folder / f"{name}-phone.png", PHONE)
+    _take(browser, f"{shown.dashboard.address}/lanes", folder / "lanes-dark.png", DESKTOP, color_scheme="dark")
     with shown.store.db.look() as conn:
         print(f"{len(pages) * 2 + 1} pictures in {folder}, of {queries.counts(conn)}")
 

@@ -24,13 +24,15 @@ def submit(
     again: bool = False,
     force: bool = False,
     dedupe_key: str | None = None,
+    by: Operator | None = None,
     run_after: float | datetime | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Queue a crawl and return ``{"job_id", "created", "group", "warnings"}`` (rules J1, J3).
 
     Without a key it is ``crawl:<target>`` (``:force`` with `force`), with `again` none; `run_after` is a moment or
-    seconds from now; further options are those of `routing.dispatch.submit`. Raises BadInput, naming the nearest known
+    seconds from now; `by` is who asks, for the log of operations; further options are those of
+    `routing.dispatch.submit`. Raises BadInput, naming the nearest known
     target, if there is no such target.
     """
     require_target(db, target_code)
@@ -38,7 +40,7 @@ def submit(
     due: dict[str, Any] = {}
     if run_after is not None:
         due = {"run_after": run_after} if isinstance(run_after, datetime) else {"run_after_sec": max(0.0, run_after)}
-    found = dispatch.submit(db, settings, target_code, force=force, again=again, dedupe_key=key, **due, **options)
+    found = dispatch.submit(db, settings, target_code, force=force, again=again, dedupe_key=key, by=by, **due, **options)
     return {"job_id": found.job_id, "created": found.created, "group": found.group, "warnings": list(found.warnings)}
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from config.errors import BadInput
+from config.errors import Unknown
 from models import queries
 from models.db import Database
 
 
 def require_target(db: Database, target_code: str) -> None:
-    """Raise BadInput, naming the nearest known target, if there is none called `target_code`."""
+    """Raise Unknown, naming the nearest known target, if there is none called `target_code`."""
     with db.look() as conn:
         if queries.interval(conn, target_code) is None:
-            raise BadInput(_unknown("target", target_code, queries.nearest_target(conn, target_code)))
+            raise Unknown(_unknown("target", target_code, queries.nearest_target(conn, target_code)))
 
 
 def require_site(db: Database, site_code: str) -> None:
-    """Raise BadInput, naming the nearest known site, if there is none called `site_code`."""
+    """Raise Unknown, naming the nearest known site, if there is none called `site_code`."""
     with db.look() as conn:
         known = queries.known_sites(conn)
     if site_code not in known:
-        raise BadInput(_unknown("site", site_code, queries.nearest(site_code, known)))
+        raise Unknown(_unknown("site", site_code, queries.nearest(site_code, known)))
 
 
 def require_group(db: Database, group: str) -> None:
-    """Raise BadInput, naming the nearest known rate group, if there is none called `group`."""
+    """Raise Unknown, naming the nearest known rate group, if there is none called `group`."""
     with db.look() as conn:
         known = queries.known_groups(conn)
     if group not in known:
-        raise BadInput(_unknown("rate group", group, queries.nearest(group, known)))
+        raise Unknown(_unknown("rate group", group, queries.nearest(group, known)))
 
 
 def _unknown(what: str, name: str, nearest: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from config import clock
-from config.errors import BadInput, RatelaneError
+from config.errors import BadInput, RatelaneError, Unknown
 from config.moments import iso
 from config.settings import Settings
 from models import queries
@@ -50,11 +50,11 @@ def entry(db: Database, settings: Settings, name: str) -> dict[str, Any]:
 
 
 def require_entry(db: Database, settings: Settings, name: str) -> Configured:
-    """Return an entry as it is configured; raises BadInput, naming the nearest one, if there is none called `name`."""
+    """Return an entry as it is configured; raises Unknown, naming the nearest one, if there is none called `name`."""
     with db.look() as conn:
         known = configured(conn, settings)
     if name not in known:
-        raise BadInput(f"no entry is called {name!r}; the nearest one is {queries.nearest(name, sorted(known))}")
+        raise Unknown(f"no entry is called {name!r}; the nearest one is {queries.nearest(name, sorted(known))}")
     return known[name]
 
 

@@ -43,9 +43,9 @@ def submit(
 
     session = session_of(ctx)
     document = actions.submit(
-        session.database, session.settings, target, again=again, force=force, resume_from_page=resume_from_page,
-        priority=priority, dedupe_key=dedupe_key, max_attempts=max_attempts, deadline_sec=deadline,
-        run_after=duration_or_moment(run_after) if run_after is not None else None,
+        session.database, session.settings, target, by=session.operator(), again=again, force=force,
+        resume_from_page=resume_from_page, priority=priority, dedupe_key=dedupe_key, max_attempts=max_attempts,
+        deadline_sec=deadline, run_after=duration_or_moment(run_after) if run_after is not None else None,
     )
     for warning in document.pop("warnings"):
         session.say(f"warning: {warning}")

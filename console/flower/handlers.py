@@ -51,7 +51,7 @@ class Guarded(BaseHandler):
         self.person = self._who()
         if self.request.method not in people.SAFE_METHODS:
             self._require_own_site()
-            self.require_operator()
+            self.require_role()
 
     @property
     def asks_login(self) -> bool:
@@ -86,13 +86,13 @@ class Guarded(BaseHandler):
     def _require_own_site(self) -> None:
         reason = people.foreign_site(self.request.headers, self.request.host)
         if reason:
-            raise HTTPError(403, reason=None, log_message=reason)
+            raise HTTPError(403, reason)
         told = {"Sec-Fetch-Site", "Origin", "Authorization"} & set(self.request.headers)
         if self.application.options.auth and not told:
             # a session by cookie, and a browser that does not say where the request comes from
             super(BaseHandler, self).check_xsrf_cookie()
 
-    def require_operator(self) -> None:
+    def require_role(self) -> None:
         """Raise the 403 that says why the asker changes nothing."""
         if self.application.options.read_only:
             raise HTTPError(403, "this dashboard is read-only (--read_only)")
@@ -107,6 +107,11 @@ class Guarded(BaseHandler):
         if self.person.name is None:
             return acting(desk().settings, surface, reason)
         return Operator(self.person.name[:200], surface, reason)
+
+    def root(self, path: str) -> str:
+        """Return a path of this server with Flower's prefix."""
+        prefix = (self.application.options.url_prefix or "").strip("/")
+        return f"/{prefix}{path}" if prefix else path
 
     async def ask(self, read: Callable[..., T], *arguments: Any, **options: Any) -> T:
         """Return what ``read(db, settings, …)`` returns, without stopping the event loop.
@@ -166,11 +171,6 @@ class PageHandler(Guarded):
         super().render(template, **{
             "tab": self.tab, "person": self.person, "may_act": self.may_act, "api": self.root("/api/ratelane"),
             "asset": self.asset, "zone_name": str(zone()), **values})
-
-    def root(self, path: str) -> str:
-        """Return a path of this server with Flower's prefix."""
-        prefix = (self.application.options.url_prefix or "").strip("/")
-        return f"/{prefix}{path}" if prefix else path
 
     def asset(self, name: str) -> str:
         """Return the address of a file in our folder of static files; another content has another address."""

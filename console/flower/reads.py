@@ -18,7 +18,8 @@ offset; `at` is the database's moment at which it was read. ``…_sec`` are seco
                                        document], "politeness": {"since", "requests", "statuses", "hours", "gaps",
                                        "refusals", "robots", "disallowed"}, "operations": [operation]``; None if unknown
 `jobs(wanted, sort, limit, cursor)`    page of `job` documents (without attempts) with ``"note"``: why a queued one waits.
-                                       `wanted` is a `models.queries.JobFilter`; `sort` one of `SORTS`
+                                       `wanted` is a `models.queries.JobFilter` with ``id_by_start=True``, `sort` one of
+                                       `SORTS`
 `job(job_id)`                          a `job` document with ``"why": document of why, "operations", "checkpoint",
                                        "log": {"job", "attempt", "group", "run"}`` (what log lines carry); None if unknown
 `failed()`                             page of **errors**, the most frequent first, never a next one: ``{"error": its start,

@@ -7,7 +7,10 @@ from typing import Any
 from flower import urls
 from tornado.web import url
 
+from config import logs
+from config.settings import get_settings
 from console.flower import pages
+from console.flower.api.handler import handlers
 from console.flower.static import ASSETS, AssetHandler
 from console.flower.templating import TwoFolders
 
@@ -21,10 +24,15 @@ def install() -> None:
     loader = urls.settings.get("template_loader")
     if isinstance(loader, TwoFolders):
         return
+    # Tornado prints lines of its own unless somebody else has said how lines look (rule U6)
+    logs.configure(get_settings())
     urls.settings["template_loader"] = TwoFolders(urls.settings["template_path"])
     urls.handlers[-1:-1] = routes()
 
 
 def routes() -> list[Any]:
     """Return our handlers, as Flower rewrites them for its ``--url_prefix``: each a `url`, none a tuple."""
-    return [*pages.PAGES, url(r"/ratelane/static/(.*)", AssetHandler, {"path": str(ASSETS)}, name="ratelane-static")]
+    return [
+        *pages.PAGES, *handlers(),
+        url(r"/ratelane/static/(.*)", AssetHandler, {"path": str(ASSETS)}, name="ratelane-static"),
+    ]

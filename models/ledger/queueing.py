@@ -16,7 +16,9 @@ from config.logs import log_event
 from config.probes import probe
 from models.claim import Claim, Round
 from models.ledger.books import Books, log
+from models.operations import Operator
 from models.statements import queueing, upkeep
+from models.statements.operations import log_operation
 
 FOLD_AT_ONCE = 1_000
 
@@ -62,17 +64,17 @@ class Submitted:
 class Queueing(Books):
     """The verbs of jobs that wait."""
 
-    def submit(self, conn: Connection | None, job: NewJob) -> Submitted:
+    def submit(self, conn: Connection | None, job: NewJob, by: Operator | None = None) -> Submitted:
         """Store a job and wake its lane, in the caller's transaction if `conn` is one; locks nothing (rules J1, J3).
 
-        Raises BadInput for an unknown target.
+        What is stored for an operator `by` is logged as an operation. Raises BadInput for an unknown target.
         """
         if conn is not None:
-            return self._submit(conn, job)
+            return self._submit(conn, job, by)
         with self.db.write() as own:
-            return self._submit(own, job)
+            return self._submit(own, job, by)
 
-    def _submit(self, conn: Connection, job: NewJob) -> Submitted:
+    def _submit(self, conn: Connection, job: NewJob, by: Operator | None) -> Submitted:
         site, group = job.site_code, job.group
         warnings: tuple[str, ...] = ()
         if job.target_code is not None:
@@ -100,6 +102,8 @@ class Queueing(Books):
             if made is not None:
                 conn.execute(queueing.wake(group, job.run_after, delay), self.at())
                 self.notify(conn)
+                if by is not None:
+                    log_operation(conn, by, "submit", at=self.at(), job_id=made, group_key=group, target_code=job.target_code)
                 log_event(log, "job.submit", job=made, group=group, target=job.target_code, kind=job.kind)
                 return Submitted(made, True, group, warnings)
             found = queueing.active(conn, row["job_id"] if job.job_id else None, job.dedupe_key)

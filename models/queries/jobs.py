@@ -34,7 +34,8 @@ _IDS_AT_ONCE = 500
 class JobFilter:
     """Which jobs to list; None means "any" (rule J13).
 
-    `search` finds text in ids and codes and at the start of the error. Without `include_history` only queued and
+    `search` finds text in ids and codes and at the start of the error; with `id_by_start` an id only by how it begins,
+    which is what an index can find among a million. Without `include_history` only queued and
     running jobs are listed.
     """
 
@@ -48,6 +49,7 @@ class JobFilter:
     dedupe_key: str | None = None
     search: str | None = None
     include_history: bool = True
+    id_by_start: bool = False
     limit: int | None = 200
 
     @property
@@ -202,9 +204,11 @@ def conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
     }
     found: list[ColumnElement[bool]] = [table.c[name] == value for name, value in exact.items() if value is not None]
     if wanted.search:
-        anywhere = (table.c.job_id, table.c.site_code, table.c.target_code)
+        anywhere = (table.c.site_code, table.c.target_code)
         found.append(
-            or_(*(column.icontains(wanted.search, autoescape=True) for column in anywhere),
+            or_(func.substr(table.c.job_id, 1, len(wanted.search)) == wanted.search if wanted.id_by_start
+                else table.c.job_id.icontains(wanted.search, autoescape=True),
+                *(column.icontains(wanted.search, autoescape=True) for column in anywhere),
                 table.c.error_msg.istartswith(wanted.search, autoescape=True))
         )
     return found

@@ -74,9 +74,14 @@ class Lanes(NamedTuple):
         return pause_of(self.groups.get(name), self.fleet, self.now)
 
 
-def lanes(conn: Connection) -> list[dict[str, Any]]:
-    """Return a document for each group that has work or a pause of its own, sorted by its key (rule R10)."""
-    found = read_lanes(conn)
+def lanes(conn: Connection, groups: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return a document for each group that has work or a pause of its own, sorted by its key (rule R10).
+
+    Given `groups` it is of these, in their order, whether they have work or not.
+    """
+    found = read_lanes(conn, groups)
+    if groups is not None:
+        return documents_of(conn, found, list(groups))
     return documents_of(conn, found, sorted({*found.queued, *found.running, *found.groups}))
 
 

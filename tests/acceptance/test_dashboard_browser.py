@@ -12,7 +12,7 @@ import pytest
 from console.cli.show import brief
 from models import queries
 from tests.support.browser import DESKTOP, PHONE, Noise, chromium, findings, opened, overflow
-from tests.support.dashboard import dashboard
+from tests.support.dashboard import flower
 from tests.support.figures import figure
 from tests.support.servers import PostgresServer, ValkeyServer, wait_until
 from tests.support.stage import CITY, Stage, fill, stage
@@ -47,7 +47,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def desk(browser: Any, shown: Stage) -> Iterator[tuple[Any, Noise]]:
     """A page as wide as a desktop's; at its end nothing was said on the console and no other host asked."""
-    with opened(browser, shown.dashboard.url) as (page, noise):
+    with opened(browser, shown.dashboard.address) as (page, noise):
         yield page, noise
         noise.assert_none()
 
@@ -94,9 +94,9 @@ def test_u3_each_page_fits_is_quiet_and_can_be_used_by_everybody(
     """No horizontal scroll, nothing on the console, no other host, no serious finding of axe-core."""
     met = job_of(shown, "gd-news_news")
     paths = [*TABS, f"/lanes/{CITY}", f"/jobs/{met}", f"/lanes/{shown.group('river-office')}", "/jobs?status=queued"]
-    with opened(browser, shown.dashboard.url, size, color_scheme=scheme) as (page, noise):
+    with opened(browser, shown.dashboard.address, size, color_scheme=scheme) as (page, noise):
         for path in paths:
-            assert page.goto(shown.dashboard.url + path).status == 200
+            assert page.goto(shown.dashboard.address + path).status == 200
             page.locator("#rl-bar [data-age]:not(:empty)").wait_for()
             page.locator("details").evaluate_all("all => all.forEach(one => (one.open = true))")
             assert (path, overflow(page)) == (path, 0)
@@ -106,7 +106,7 @@ def test_u3_each_page_fits_is_quiet_and_can_be_used_by_everybody(
 
 def test_u3_progress_moves_without_a_reload(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     page.evaluate("window.stillHere = true")
     items = row(page, shown.group("river-office")).locator("[data-items]")
     before = int(items.inner_text())
@@ -118,7 +118,7 @@ def test_u3_progress_moves_without_a_reload(desk: tuple[Any, Noise], shown: Stag
 
 def test_u3_a_page_shows_what_the_database_held_at_most_two_seconds_ago(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     page.evaluate("""() => { window.ages = []; setInterval(() => {
         const text = document.querySelector("#rl-bar [data-age]").textContent;
         window.ages.push(text.startsWith("under") ? 0.9 : parseFloat(text)); }, 100) }""")
@@ -138,7 +138,7 @@ def shows_at_least(place: Any, number: int) -> bool:
 
 def test_u3_a_pause_counts_down(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     left = row(page, CITY).locator("[data-countdown]")
     first = seconds(left.inner_text())
 
@@ -155,7 +155,7 @@ def seconds(text: str) -> int:
 def test_u3_a_lane_is_paused_and_resumed(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     group = shown.group("old-registry")
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     act(page, row(page, group).get_by_role("button", name="Pause"), reason="they asked", **{"for": "1h"})
 
     row(page, group).get_by_text("they asked").wait_for()
@@ -169,22 +169,22 @@ def test_u3_a_lane_is_paused_and_resumed(desk: tuple[Any, Noise], shown: Stage) 
     row(page, group).get_by_role("button", name="Pause").wait_for()
     assert shown.store.group(group).operator_pause_until is None
     assert operations(shown, group=group)[0] == ("page", "resume", "they are content")
-    page.goto(f"{shown.dashboard.url}/lanes/{group}")
+    page.goto(f"{shown.dashboard.address}/lanes/{group}")
     page.get_by_text("they are content").wait_for()
 
 
 def test_u3_the_pause_of_all_stands_on_every_page_until_it_is_lifted(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     act(page, page.get_by_role("button", name="Pause all"), reason="power cut", **{"for": ""})
     job_id = job_of(shown, "river-office_reports")
     try:
         for path in (*TABS, f"/jobs/{job_id}", f"/lanes/{CITY}"):
-            page.goto(shown.dashboard.url + path)
+            page.goto(shown.dashboard.address + path)
             page.get_by_text("All lanes are paused").wait_for()
             assert "until somebody resumes them" in page.locator("main").inner_text()
     finally:
-        page.goto(f"{shown.dashboard.url}/schedule")
+        page.goto(f"{shown.dashboard.address}/schedule")
         act(page, page.get_by_role("button", name="Resume all"))
     page.get_by_text("All lanes are paused").wait_for(state="detached")
     with shown.store.db.look() as conn:
@@ -194,7 +194,7 @@ def test_u3_the_pause_of_all_stands_on_every_page_until_it_is_lifted(desk: tuple
 def test_u3_a_job_is_cancelled_and_requeued_from_its_page(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     job_id = shown.store.submit("library_books", priority=500)
-    page.goto(f"{shown.dashboard.url}/jobs/{job_id}")
+    page.goto(f"{shown.dashboard.address}/jobs/{job_id}")
     assert "paused by ann@desk" in page.locator('[data-reason="paused"]').inner_text()
 
     act(page, page.get_by_role("button", name="Cancel"), reason="asked twice")
@@ -213,12 +213,12 @@ def test_u3_a_job_is_cancelled_and_requeued_from_its_page(desk: tuple[Any, Noise
 def test_u3_a_running_job_is_cancelled(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     job_id = job_of(shown, "old-registry_entries", "running")
-    page.goto(f"{shown.dashboard.url}/jobs?status=running")
+    page.goto(f"{shown.dashboard.address}/jobs?status=running")
     act(page, row(page, job_id).get_by_role("button", name="Cancel"))
 
     row(page, job_id).wait_for(state="detached")
     shown.store.wait_for(job_id, "cancelled")
-    page.goto(f"{shown.dashboard.url}/jobs/{job_id}")
+    page.goto(f"{shown.dashboard.address}/jobs/{job_id}")
     act(page, page.get_by_role("button", name="Requeue"))
     page.locator("[data-status]", has_text="running").wait_for()
 
@@ -226,7 +226,7 @@ def test_u3_a_running_job_is_cancelled(desk: tuple[Any, Noise], shown: Stage) ->
 def test_u3_a_whole_filter_is_cancelled_after_its_number_was_named(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     ids = [shown.store.submit("library_events", priority=700 + number) for number in range(3)]
-    page.goto(f"{shown.dashboard.url}/jobs?target=library_events&status=queued")
+    page.goto(f"{shown.dashboard.address}/jobs?target=library_events&status=queued")
     with shown.store.db.look() as conn:
         number = len(queries.jobs(conn, queries.JobFilter(target="library_events", status="queued")))
     button = page.get_by_role("button", name=f"Cancel all {number}")
@@ -240,7 +240,7 @@ def test_u3_a_whole_filter_is_cancelled_after_its_number_was_named(desk: tuple[A
     assert page.locator("#rl-said").inner_text() == f"{number} cancelled."
     assert {shown.store.row(job_id).status for job_id in ids} == {"cancelled"}
 
-    page.goto(f"{shown.dashboard.url}/jobs?target=library_events&status=cancelled")
+    page.goto(f"{shown.dashboard.address}/jobs?target=library_events&status=cancelled")
     act(page, page.get_by_role("button", name=f"Requeue all {number}"))
     page.get_by_text("No job matches.").wait_for()
     assert {shown.store.row(job_id).status for job_id in ids} == {"queued"}
@@ -252,7 +252,7 @@ def test_u3_a_finished_crawl_runs_again(desk: tuple[Any, Noise], shown: Stage) -
     shown.store.wait_for(quick, "done", "failed", timeout=30)
     done = shown.store.submit("harbour_tides")
     shown.store.wait_for(done, "failed")
-    page.goto(f"{shown.dashboard.url}/failed")
+    page.goto(f"{shown.dashboard.address}/failed")
     found = page.locator("tr", has_text="robots.txt")
     number = int(found.locator("td strong").inner_text())
     act(page, found.get_by_role("button"), reason="robots.txt was changed")
@@ -263,7 +263,7 @@ def test_u3_a_finished_crawl_runs_again(desk: tuple[Any, Noise], shown: Stage) -
 
 def test_u3_an_entry_runs_now_is_paused_and_resumed(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    page.goto(f"{shown.dashboard.url}/schedule")
+    page.goto(f"{shown.dashboard.address}/schedule")
     entry = row(page, "entry-vitals")
     assert page.locator("svg.rl-track48").count() >= 6
     act(page, entry.get_by_role("button", name="Run"), reason="are they there?")
@@ -278,7 +278,7 @@ def test_u3_an_entry_runs_now_is_paused_and_resumed(desk: tuple[Any, Noise], sho
 def test_u3_an_action_that_is_refused_says_why(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, noise = desk
     job_id = shown.store.submit("library_books", priority=600)
-    page.goto(f"{shown.dashboard.url}/jobs/{job_id}")
+    page.goto(f"{shown.dashboard.address}/jobs/{job_id}")
     page.get_by_role("button", name="Stop updates").click()
     shown.store.cancel(job_id)
     page.get_by_role("button", name="Cancel").click()
@@ -291,7 +291,7 @@ def test_u3_a_keyboard_is_enough_and_keeps_its_place(desk: tuple[Any, Noise], sh
     """The focus stays over updates, and comes back to where it was after a dialog."""
     page, _ = desk
     group = shown.group("river-office")
-    page.goto(f"{shown.dashboard.url}/lanes")
+    page.goto(f"{shown.dashboard.address}/lanes")
     for _ in range(80):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.getAttribute('aria-label')") == f"Pause lane {group}":
@@ -314,7 +314,7 @@ def test_u3_a_hidden_page_asks_nothing_and_a_still_one_next_to_nothing(desk: tup
     page, _ = desk
     answers: list[int] = []
     page.on("response", lambda answer: answers.append(answer.status) if "live=1" in answer.url else None)
-    page.goto(f"{shown.dashboard.url}/failed")
+    page.goto(f"{shown.dashboard.address}/failed")
     wait_until(lambda: page.wait_for_timeout(50) or answers.count(304) >= 2, "a still page", 15)
 
     page.evaluate("""() => { Object.defineProperty(document, "hidden", {value: true, configurable: true});
@@ -329,8 +329,8 @@ def test_u3_a_hidden_page_asks_nothing_and_a_still_one_next_to_nothing(desk: tup
 
 def test_u3_a_page_says_that_flower_is_away_and_goes_on_once_it_is_back(browser: Any, shown: Stage) -> None:
     """What is shown comes from the database: a Flower that was stopped and started has lost nothing of it."""
-    with dashboard(shown.store) as first, opened(browser, first.url) as (page, _):
-        page.goto(f"{first.url}/jobs?status=failed")
+    with flower(shown.store) as first, opened(browser, first.address) as (page, _):
+        page.goto(f"{first.address}/jobs?status=failed")
         before = page.locator("tr[data-key]").count()
         first.stop()
         page.get_by_text("Not up to date: Flower does not answer").wait_for()
@@ -341,9 +341,9 @@ def test_u3_a_page_says_that_flower_is_away_and_goes_on_once_it_is_back(browser:
 
 
 def test_u3_a_dashboard_that_is_read_only_shows_no_button_that_acts(browser: Any, shown: Stage) -> None:
-    with dashboard(shown.store, "--read_only") as looked, opened(browser, looked.url) as (page, noise):
+    with flower(shown.store, "--read_only") as looked, opened(browser, looked.address) as (page, noise):
         for path in TABS:
-            page.goto(looked.url + path)
+            page.goto(looked.address + path)
             assert page.locator("[data-post]").count() == 0
             assert page.locator("#rl-live").inner_text()
         noise.assert_none()

@@ -12,7 +12,7 @@ from typing import Any
 from console import actions
 from console.demo import DemoServer, Site, Waf
 from models.operations import Operator
-from tests.support.dashboard import Dashboard, dashboard
+from tests.support.dashboard import Board, flower
 from tests.support.site import sites_yaml
 from tests.support.store import Store
 from tests.support.workers import Worker, Workers
@@ -33,7 +33,7 @@ class Stage:
 
     store: Store
     server: DemoServer
-    dashboard: Dashboard
+    dashboard: Board
     worker: Worker
 
     @staticmethod
@@ -54,18 +54,18 @@ def _sites() -> list[Site]:
 
 
 @contextmanager
-def stage(store: Store, *options: str, prefix: str = "", **settings: Any) -> Iterator[Stage]:
-    """Serve, crawl and show for the length of a block; `options` and `prefix` are Flower's."""
+def stage(store: Store) -> Iterator[Stage]:
+    """Serve, crawl and show for the length of a block."""
     sites = _sites()
     firewall = Waf(hosts=SHARED, behaviour="block_403", after_requests=9, lasts_sec=600, trips=None)
     crew = Workers(store)
-    told = {"cooldown_delay_sec": COOLDOWN_SEC, "max_attempts": 1, **settings}
+    told = {"cooldown_delay_sec": COOLDOWN_SEC, "max_attempts": 1}
     with DemoServer(sites, [firewall]) as server:
         rules = [{"key": Stage.group(site.name), "site": site.name} for site in sites]
         store.load(sites_yaml(sites, INTERVAL_SEC, rules))
         try:
             worker = crew.launch("one", concurrency=8, **told)
-            with dashboard(store, *options, prefix=prefix, **told) as shown:
+            with flower(store, settings=told) as shown:
                 worker.wait_ready()
                 yield Stage(store, server, shown, worker)
         finally:

@@ -41,7 +41,7 @@ class JobsPage(LivePage):
         run = self.get_query_argument("run", "").strip()
         if run and not (run.isascii() and run.isdigit() and len(run) < 19):
             raise HTTPError(400, f"runs have numbers, not {run}")
-        return JobFilter(**told, run=int(run) if run else None)
+        return JobFilter(**told, run=int(run) if run else None, id_by_start=True)
 
 
 class JobPage(LivePage):

@@ -35,25 +35,25 @@ class Place(NamedTuple):
     group: str
 
 
-def page(conn: Connection, *, search: str = "", limit: int = 50, cursor: str | None = None) -> Page:
-    """Return a page of lane rows; `search` is how a group's key begins. Raises BadInput for a cursor that leads nowhere."""
-    return _page(conn, places(conn, search), limit, cursor)
-
-
 def page_and_total(
     conn: Connection, *, search: str = "", limit: int = 50, cursor: str | None = None
 ) -> tuple[Page, dict[str, Any]]:
-    """Return a page of lane rows, and how many lanes there are in the list."""
+    """Return a page of lane rows, and how many lanes there are in the list; `search` is how a group's key begins.
+
+    Raises BadInput for a cursor that leads nowhere.
+    """
     found = places(conn, search)
-    return _page(conn, found, limit, cursor), paging.count(len(found))
+    some, follows = cut(found, limit=limit, cursor=cursor)
+    return Page(rows_of(conn, some), follows), paging.count(len(found))
 
 
-def _page(conn: Connection, found: list[Place], limit: int, cursor: str | None) -> Page:
+def cut(found: list[Place], *, limit: int, cursor: str | None) -> tuple[list[str], str | None]:
+    """Return the groups of one page of places, and the cursor of the next; raises BadInput as `page_and_total`."""
     if cursor is not None:
         behind = Place(*paging.decode(cursor, int, int, str))
         found = [place for place in found if place > behind]
     some = found[:limit]
-    return Page(rows_of(conn, [place.group for place in some]), paging.encode(*some[-1]) if len(found) > limit else None)
+    return [place.group for place in some], paging.encode(*some[-1]) if len(found) > limit else None
 
 
 def places(conn: Connection, search: str = "") -> list[Place]:

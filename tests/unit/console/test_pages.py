@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -16,7 +14,7 @@ from console import actions
 from models.jobs import jobs
 from models.operations import Operator
 from models.sites import sites
-from tests.support.dashboard import Dashboard, dashboard
+from tests.support.dashboard import BOB, EVE, EVE_ACTS, TWO_PEOPLE, Board, flower
 from tests.support.servers import ValkeyServer
 from tests.support.store import Shelf, Store
 
@@ -44,9 +42,9 @@ def empty(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 
 @pytest.fixture(scope="module")
-def flower(empty: Store) -> Iterator[Dashboard]:
+def plain(empty: Store) -> Iterator[Board]:
     """Flower on the empty store."""
-    with dashboard(empty) as shown:
+    with flower(empty) as shown:
         yield shown
 
 
@@ -68,35 +66,22 @@ def filled(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory, empty: Store)
 
 
 @pytest.fixture(scope="module")
-def prefixed(filled: Store) -> Iterator[Dashboard]:
+def prefixed(filled: Store) -> Iterator[Board]:
     """Flower on the filled store, behind a prefix."""
-    with dashboard(filled, prefix="ops/flower") as shown:
+    with flower(filled, "--url_prefix=ops/flower", prefix="/ops/flower") as shown:
         yield shown
 
 
-def ask(shown: Dashboard, path: str, **headers: str) -> tuple[int, Mapping[str, str], str]:
+def ask(shown: Board, path: str, **more: Any) -> tuple[int, Mapping[str, str], str]:
     """Return status, headers and text of a page."""
-    line = HTTPConnection("127.0.0.1", shown.port, timeout=20)
-    try:
-        line.request("GET", shown.root + path,
-                     headers={name.replace("_", "-"): value for name, value in headers.items()})
-        answer = line.getresponse()
-        body = answer.read()
-        if answer.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        return answer.status, answer.headers, body.decode()
-    finally:
-        line.close()
-
-
-def login(name: str) -> str:
-    return "Basic " + b64encode(f"{name}:secret".encode()).decode()
+    answer = shown.ask("GET", path, **more)
+    return answer.status_code, answer.headers, answer.text
 
 
 @pytest.mark.parametrize(("path", "advice"), list(zip(PATHS, (
     "ratelane submit TARGET", "ratelane load sites.yaml", "celery -A config beat", "No job has failed for good"), strict=True)))
-def test_u3_an_empty_page_says_what_to_do_next(flower: Dashboard, path: str, advice: str) -> None:
-    status, headers, text = ask(flower, path)
+def test_u3_an_empty_page_says_what_to_do_next(plain: Board, path: str, advice: str) -> None:
+    status, headers, text = ask(plain, path)
 
     assert status == 200
     assert advice in text
@@ -105,8 +90,8 @@ def test_u3_an_empty_page_says_what_to_do_next(flower: Dashboard, path: str, adv
     assert "script-src 'self'" in headers["Content-Security-Policy"]
 
 
-def test_u3_flowers_own_pages_have_our_tabs_and_nothing_else_of_ours(flower: Dashboard) -> None:
-    status, headers, text = ask(flower, "/workers")
+def test_u3_flowers_own_pages_have_our_tabs_and_nothing_else_of_ours(plain: Board) -> None:
+    status, headers, text = ask(plain, "/workers")
 
     assert status == 200
     assert all(f'href="{path}"' in text for path in PATHS)
@@ -114,19 +99,19 @@ def test_u3_flowers_own_pages_have_our_tabs_and_nothing_else_of_ours(flower: Das
     assert "Content-Security-Policy" not in headers
 
 
-def test_u3_what_has_not_changed_is_not_sent_again(filled: Store, prefixed: Dashboard) -> None:
-    status, headers, text = ask(prefixed, "/failed?live=1", Accept_Encoding="gzip")
+def test_u3_what_has_not_changed_is_not_sent_again(filled: Store, prefixed: Board) -> None:
+    status, headers, text = ask(prefixed, "/failed?live=1", headers={"Accept-Encoding": "gzip"})
     assert (status, headers["Content-Encoding"]) == (200, "gzip")
     assert text.lstrip().startswith("<p")
 
-    again, told, body = ask(prefixed, "/failed?live=1", If_None_Match=headers["ETag"])
+    again, told, body = ask(prefixed, "/failed?live=1", headers={"If-None-Match": headers["ETag"]})
     assert (again, body) == (304, "")
     assert 0 <= float(told["X-Ratelane-Clock"]) - float(told["X-Ratelane-Read"]) <= 2.0
 
 
-def test_u6_no_page_shows_a_password(flower: Dashboard) -> None:
+def test_u6_no_page_shows_a_password(plain: Board) -> None:
     for path in (*PATHS, "/jobs/none", "/jobs?status=none", "/lanes/none"):
-        assert PASSWORD not in ask(flower, path)[2]
+        assert PASSWORD not in ask(plain, path)[2]
 
 
 @pytest.mark.parametrize(("path", "status", "sentence"), [
@@ -138,8 +123,8 @@ def test_u6_no_page_shows_a_password(flower: Dashboard) -> None:
     ("/jobs?run=odd", 400, "runs have numbers, not odd"),
     ("/jobs?run=99999999999999999999", 400, "runs have numbers"),
 ])
-def test_u3_what_is_not_there_is_answered_in_words(flower: Dashboard, path: str, status: int, sentence: str) -> None:
-    found = ask(flower, path)
+def test_u3_what_is_not_there_is_answered_in_words(plain: Board, path: str, status: int, sentence: str) -> None:
+    found = ask(plain, path)
 
     assert (found[0], sentence in found[2]) == (status, True), found[2][-500:]
 
@@ -148,7 +133,7 @@ def test_u3_what_is_not_there_is_answered_in_words(flower: Dashboard, path: str,
     *PATHS, "/jobs/dead", f"/jobs/{quote(HOSTILE, safe='')}", "/lanes/one.example", f"/jobs?search={quote(HOSTILE)}",
     f"/lanes?search={quote(HOSTILE)}", f"/schedule?entry={quote(HOSTILE)}",
 ])
-def test_u6_whatever_a_site_has_sent_is_text(prefixed: Dashboard, path: str) -> None:
+def test_u6_whatever_a_site_has_sent_is_text(prefixed: Board, path: str) -> None:
     status, _, text = ask(prefixed, path)
 
     assert status == 200
@@ -157,7 +142,7 @@ def test_u6_whatever_a_site_has_sent_is_text(prefixed: Dashboard, path: str) -> 
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/jobs/dead", "/lanes/one.example"])
-def test_u3_every_address_has_the_prefix(prefixed: Dashboard, path: str) -> None:
+def test_u3_every_address_has_the_prefix(prefixed: Board, path: str) -> None:
     text = ask(prefixed, path)[2]
 
     ours = re.findall(r"""(?:href|src|action|data-post|data-source)="(/[^"]*)""", text)
@@ -166,34 +151,34 @@ def test_u3_every_address_has_the_prefix(prefixed: Dashboard, path: str) -> None
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/jobs/dead", "/lanes/one.example", "/failed?live=1"])
-def test_u3_viewers_see_no_actions(filled: Store, viewed: Dashboard, path: str) -> None:
+def test_u3_viewers_see_no_actions(filled: Store, viewed: Board, path: str) -> None:
     assert ask(viewed, path)[0] == 401
-    assert "data-post" not in ask(viewed, path, Authorization=login("vera"))[2]
-    assert "<dialog" not in ask(viewed, path, Authorization=login("vera"))[2]
+    assert "data-post" not in ask(viewed, path, auth=BOB)[2]
+    assert "<dialog" not in ask(viewed, path, auth=BOB)[2]
 
 
-def test_u3_operators_see_actions(viewed: Dashboard) -> None:
-    assert ask(viewed, "/jobs/dead", Authorization=login("otto"))[2].count("data-post") >= 1
+def test_u3_operators_see_actions(viewed: Board) -> None:
+    assert ask(viewed, "/jobs/dead", auth=EVE)[2].count("data-post") >= 1
 
 
 @pytest.fixture(scope="module")
-def viewed(filled: Store) -> Iterator[Dashboard]:
+def viewed(filled: Store) -> Iterator[Board]:
     """Flower with a login for an operator and for a viewer."""
-    with dashboard(filled, "--basic_auth=otto:secret,vera:secret", dashboard_operators="otto") as shown:
+    with flower(filled, *TWO_PEOPLE, **EVE_ACTS) as shown:
         yield shown
 
 
 def test_u3_nobody_acts_in_a_read_only_dashboard(filled: Store) -> None:
-    with dashboard(filled, "--read_only") as shown:
+    with flower(filled, "--read_only") as shown:
         assert [path for path in (*PATHS, "/jobs/dead") if "data-post" in ask(shown, path)[2]] == []
 
 
-def test_u3_our_files_are_served_and_our_source_is_not(flower: Dashboard) -> None:
-    text = ask(flower, "/lanes")[2]
+def test_u3_our_files_are_served_and_our_source_is_not(plain: Board) -> None:
+    text = ask(plain, "/lanes")[2]
     (script,) = re.findall(r'src="(/ratelane/static/ratelane\.js[^"]*)"', text)
 
-    status, headers, body = ask(flower, script)
+    status, headers, body = ask(plain, script)
     assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/javascript")
     for name in re.findall(r'from "\./(\w+\.js)"', body):
-        assert ask(flower, f"/ratelane/static/{name}")[1]["Cache-Control"] == "no-cache"
-    assert ask(flower, "/ratelane/static/__init__.py")[0] == 404
+        assert ask(plain, f"/ratelane/static/{name}")[1]["Cache-Control"] == "no-cache"
+    assert ask(plain, "/ratelane/static/__init__.py")[0] == 404
