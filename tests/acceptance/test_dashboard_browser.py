@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from console.cli.show import brief
 from models import queries
 from tests.support.browser import DESKTOP, PHONE, Noise, chromium, findings, opened, overflow
 from tests.support.dashboard import flower
@@ -248,17 +247,32 @@ def test_u3_a_whole_filter_is_cancelled_after_its_number_was_named(desk: tuple[A
 
 def test_u3_a_finished_crawl_runs_again(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
-    quick = shown.store.submit("gd-notices_notices", kind="export")
-    shown.store.wait_for(quick, "done", "failed", timeout=30)
-    done = shown.store.submit("harbour_tides")
-    shown.store.wait_for(done, "failed")
+    before = job_of(shown, "chapel_psalms", "done")
+    page.goto(f"{shown.dashboard.address}/jobs?target=chapel_psalms")
+    act(page, row(page, before).get_by_role("button", name="Run chapel_psalms again"), reason="two were corrected", force=True)
+
+    said = page.locator("#rl-said").inner_text()
+    again = re.fullmatch(r"job (\w+) is queued\.", said)
+    assert again is not None, said
+    row(page, again[1]).wait_for()
+    found = shown.store.wait_for(again[1], "done")
+    assert (found["target_code"], found["force"]) == ("chapel_psalms", True)
+    row(page, again[1]).get_by_text("done").wait_for()
+    assert operations(shown, job=again[1]) == [("page", "submit", "two were corrected")]
+
+
+def test_u3_dead_letters_are_requeued_by_their_error(desk: tuple[Any, Noise], shown: Stage) -> None:
+    page, _ = desk
+    dead = job_of(shown, "harbour_tides", "failed")
+    attempt = shown.store.row(dead).attempt
     page.goto(f"{shown.dashboard.address}/failed")
     found = page.locator("tr", has_text="robots.txt")
     number = int(found.locator("td strong").inner_text())
     act(page, found.get_by_role("button"), reason="robots.txt was changed")
-    wait_until(lambda: brief(shown.store.job(done)["error_msg"]) == "" or shown.store.row(done).attempt == 2, "it", 10)
-    assert number >= 1
-    assert ("page", "requeue", "robots.txt was changed") in operations(shown, job=done)
+
+    assert page.locator("#rl-said").inner_text() == f"{number} requeued."
+    wait_until(lambda: shown.store.row(dead).attempt == attempt + 1, "another attempt", 10)
+    assert operations(shown, job=dead)[0] == ("page", "requeue", "robots.txt was changed")
 
 
 def test_u3_an_entry_runs_now_is_paused_and_resumed(desk: tuple[Any, Noise], shown: Stage) -> None:

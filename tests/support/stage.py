@@ -48,6 +48,7 @@ def _sites() -> list[Site]:
         Site("gd-news", columns={"news": 60}, per_page=6),
         Site("gd-notices", columns={"notices": 60}, per_page=6),
         Site("library", columns={"books": 40, "events": 30}, per_page=10),
+        Site("chapel", columns={"psalms": 3}, per_page=4),
         Site("harbour", columns={"tides": 12}, per_page=4, robots="User-agent: *\nDisallow: /tides/\n"),
     ]
 
@@ -75,11 +76,12 @@ def fill(stage: Stage) -> dict[str, str]:
     """Have every kind of job on the stage and return their ids by target; those behind the firewall have met it."""
     store = stage.store
     actions.pause(store.db, stage.group("library"), ANN, for_sec=3_600)
-    targets = ("gd-news_news", "gd-notices_notices", "river-office_reports", "old-registry_entries", "library_books",
+    targets = ("chapel_psalms", "gd-news_news", "gd-notices_notices", "river-office_reports", "old-registry_entries", "library_books",
                "library_events", "harbour_tides")
     ids = {target: store.submit(target, dedupe_key=f"crawl:{target}", max_attempts=1) for target in targets}
     cancelled = store.submit("old-registry_entries", priority=300)
     store.cancel(cancelled)
     store.wait_for(ids["harbour_tides"], "failed", "done")
+    store.wait_for(ids["chapel_psalms"], "done")
     store.wait_for(ids["gd-news_news"], "queued", timeout=60)
     return ids | {"cancelled": cancelled}
