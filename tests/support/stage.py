@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import yaml
 
 from console import actions
 from console.demo import DemoServer, Site, Waf
+from console.demo.waf import Answer
 from models.operations import Operator
 from tests.support.dashboard import Board, flower
 from tests.support.site import sites_yaml
@@ -41,9 +44,19 @@ class Stage:
         return CITY if name in SHARED else f"{name}.example"
 
 
+class CountedSite(Site):
+    """A site whose list pages say how many articles there are in all, so that a crawl knows how far it is."""
+
+    def answer(self, path: str, if_none_match: str | None = None) -> Answer:
+        """Answer as any site, with the number below the list."""
+        found = super().answer(path, if_none_match)
+        number = sum(len(self.article_urls(column)) for column in self.columns)
+        return replace(found, body=found.body.replace(b"</ul>", f'</ul><b class="total">{number}</b>'.encode()))
+
+
 def _sites() -> list[Site]:
     return [
-        Site("river-office", columns={"reports": 400}, per_page=10),
+        CountedSite("river-office", columns={"reports": 240}, per_page=6),
         Site("old-registry", columns={"entries": 300}, per_page=20, gbk=True),
         Site("gd-news", columns={"news": 60}, per_page=6),
         Site("gd-notices", columns={"notices": 60}, per_page=6),
@@ -62,7 +75,9 @@ def stage(store: Store) -> Iterator[Stage]:
     told = {"cooldown_delay_sec": COOLDOWN_SEC, "max_attempts": 1}
     with DemoServer(sites, [firewall]) as server:
         rules = [{"key": Stage.group(site.name), "site": site.name} for site in sites]
-        store.load(sites_yaml(sites, INTERVAL_SEC, rules))
+        document = yaml.safe_load(sites_yaml(sites, INTERVAL_SEC, rules))
+        document["sites"][0]["targets"][0]["options"]["total"] = "b.total"
+        store.load(yaml.safe_dump(document, allow_unicode=True))
         try:
             worker = crew.launch("one", concurrency=8, **told)
             with flower(store, settings=told) as shown:
