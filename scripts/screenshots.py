@@ -21,7 +21,7 @@ from tests.support.store import Shelf, Store
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "images"
 #: a picture shows no more of a long page, in pixels
-TALLEST = 1_000
+TALLEST = 900
 #: what crawls have done by then is worth a look
 _SETTLE_MS = 12_000
 

@@ -15,8 +15,9 @@ offset; `at` is the database's moment at which it was read. ``…_sec`` are seco
 `lane(group)`                          a lane row with ``"sites": [{"site_code", "name", "base_url", "adapter", "rule",
                                        "targets"}], "queue": [job note], "last_jobs": [job], "cooldowns": [{"at", "until",
                                        "kind", "reason", "job_id", "attempt", "target_code"}], "intervals": [interval
-                                       document], "politeness": {"since", "requests", "statuses", "hours", "gaps",
-                                       "refusals", "robots", "disallowed"}, "operations": [operation]``; None if unknown
+                                       document], "operations": [operation]``; None if unknown
+`politeness(group)`                    ``{"since", "requests", "statuses", "failures", "hours", "gaps", "refusals", "robots",
+                                       "disallowed"}`` of the last day: it reads every request, so ask for it seldom
 `jobs(wanted, sort, limit, cursor)`    page of `job` documents (without attempts) with ``"note"``: why a queued one waits.
                                        `wanted` is a `models.queries.JobFilter` with ``id_by_start=True``, `sort` one of
                                        `SORTS`
@@ -99,6 +100,12 @@ def lane(db: Database, _settings: Settings, group: str) -> dict[str, Any] | None
         return found | {"at": _at(conn), "note": answers.lane_notes(conn, [group]).get(group, ""), "queue": queue}
 
 
+def politeness(db: Database, _settings: Settings, group: str) -> dict[str, Any]:
+    """Return how polite a group was in the last day."""
+    with db.look() as conn:
+        return one_lane.politeness(conn, group) | {"at": _at(conn)}
+
+
 def jobs(db: Database, _settings: Settings, wanted: queries.JobFilter, *, sort: str = "order", limit: int = LIMIT,
          cursor: str | None = None) -> dict[str, Any]:
     """Return a page of jobs."""
@@ -155,4 +162,4 @@ def _at(conn: Connection) -> str | None:
     return iso(db_moment(conn))
 
 
-__all__ = ["LIMIT", "SORTS", "failed", "head", "job", "jobs", "lane", "lanes", "runs", "schedule", "targets"]
+__all__ = ["LIMIT", "SORTS", "failed", "head", "job", "jobs", "lane", "lanes", "politeness", "runs", "schedule", "targets"]

@@ -8,6 +8,8 @@ from console.flower import reads
 from console.flower.pages.live import LivePage
 
 ROWS = 100
+#: what every request of a day is read for is read so seldom
+POLITENESS_SEC = 30.0
 
 
 class LanesPage(LivePage):
@@ -35,5 +37,6 @@ class LanePage(LivePage):
         found = await self.shared(reads.lane, group)
         if found is None:
             raise self.not_found(f"No rate group is called {group}. The Lanes page lists those with work or a pause.")
-        return {"lane": found, "at": found["at"], "age_sec": found["age_sec"], "operations": found["operations"],
-                "title": group, "heading": group, "eyebrow": "Lane"}
+        polite = await self.shared(reads.politeness, group, within=POLITENESS_SEC)
+        return {"lane": found, "polite": polite, "operations": found["operations"], "at": found["at"],
+                "age_sec": found["age_sec"], "title": group, "heading": group, "eyebrow": "Lane"}

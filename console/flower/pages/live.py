@@ -72,6 +72,8 @@ class LivePage(PageHandler):
 
     async def get(self, *names: str) -> None:
         """Send the page, or its live part if that has changed."""
+        if any("\0" in name for name in names):
+            raise HTTPError(404, "no name has such a character")
         head = await self.read(reads.head)
         view = await self.view(*names)
         older = min((head, view), key=lambda one: datetime.fromisoformat(one["at"]))

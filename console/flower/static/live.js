@@ -3,6 +3,7 @@
 import { morphChildren } from "./morph.js";
 import { setClock, now, tick } from "./moments.js";
 
+const SOONEST_MS = 300;
 const SLOWEST_MS = 15000;
 
 /** The live part of the page; `refresh` asks at once, `toggle` stops and goes on. */
@@ -42,7 +43,10 @@ export class Live {
   schedule() {
     this.rest();
     if (this.stopped || document.hidden) return;
-    this.timer = setTimeout(() => this.refresh(), Math.min(this.every * 2 ** this.failures, SLOWEST_MS));
+    // what others asked for a moment ago is shared: ask again when it will be too old, not a whole round later
+    const age = (now() - this.read) * 1000;
+    const next = this.failures ? Math.min(this.every * 2 ** this.failures, SLOWEST_MS) : this.every - age;
+    this.timer = setTimeout(() => this.refresh(), Math.max(SOONEST_MS, next + 50));
   }
 
   /** Ask now; two questions at the same time become one. */

@@ -24,16 +24,19 @@ HOURS = 24
 
 
 def lane(conn: Connection, group: str) -> dict[str, Any] | None:
-    """Return a lane row with sites, queue, last jobs, cooldowns, intervals, politeness and operations; None if unknown."""
+    """Return a lane row with sites, queue, last jobs, cooldowns, intervals and operations; None if unknown."""
     if conn.execute(select(rate_groups.c.key).where(rate_groups.c.key == group)).first() is None:
         return None
-    now = db_moment(conn)
-    since = now - timedelta(hours=HOURS)
     return rows_of(conn, [group])[0] | {
         "sites": _sites(conn, group), "queue": _queue(conn, group), "last_jobs": _last_jobs(conn, group),
         "cooldowns": _cooldowns(conn, group), "intervals": _intervals(conn, group),
-        "politeness": {"since": iso(since)} | read_politeness(conn, group, since=since),
         "operations": operations_of_group(conn, group, SHOWN)}
+
+
+def politeness(conn: Connection, group: str) -> dict[str, Any]:
+    """Return how polite a group was in the last `HOURS`; every request of that time is read for it."""
+    since = db_moment(conn) - timedelta(hours=HOURS)
+    return {"since": iso(since)} | read_politeness(conn, group, since=since)
 
 
 def _sites(conn: Connection, group: str) -> list[dict[str, Any]]:

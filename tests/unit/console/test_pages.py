@@ -11,11 +11,14 @@ import pytest
 from sqlalchemy import update
 
 from console import actions
+from console.demo import Site
 from models.jobs import jobs
 from models.operations import Operator
 from models.sites import sites
 from tests.support.dashboard import BOB, EVE, EVE_ACTS, TWO_PEOPLE, Board, flower
+from tests.support.figures import figure
 from tests.support.servers import ValkeyServer
+from tests.support.site import sites_yaml
 from tests.support.store import Shelf, Store
 
 pytestmark = pytest.mark.timeout(90)
@@ -109,6 +112,29 @@ def test_u3_what_has_not_changed_is_not_sent_again(filled: Store, prefixed: Boar
     assert 0 <= float(told["X-Ratelane-Clock"]) - float(told["X-Ratelane-Read"]) <= 2.0
 
 
+def test_u3_a_hundred_lanes_are_a_few_kilobytes(filled: Store, many: Board) -> None:
+    """What goes over the line each time something has changed; the page itself is the frame and as much again."""
+    answer = many.ask("GET", "/lanes?live=1", headers={"Accept-Encoding": "gzip"})
+
+    assert answer.text.count("<tr data-key=") == 100
+    packed = int(answer.headers["Content-Length"])
+    figure(f"dashboard: 100 lanes are {packed} bytes, {len(answer.content)} unpacked")
+    assert packed <= 12_000
+
+
+@pytest.fixture(scope="module")
+def many(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory, empty: Store) -> Iterator[Board]:
+    """Flower on a store with a hundred and one lanes that wait."""
+    folder = tmp_path_factory.mktemp("many")
+    store = Store(folder, shelf.sqlite(folder / "home"), empty.broker_url)
+    sites = [Site(f"site-{number}", host="127.0.0.1") for number in range(101)]
+    store.load(sites_yaml(sites, 5.0, [{"key": f"{site.name}.example", "site": site.name} for site in sites]))
+    for site in sites:
+        store.submit(f"{site.name}_news")
+    with flower(store) as shown:
+        yield shown
+
+
 def test_u6_no_page_shows_a_password(plain: Board) -> None:
     for path in (*PATHS, "/jobs/none", "/jobs?status=none", "/lanes/none"):
         assert PASSWORD not in ask(plain, path)[2]
@@ -122,6 +148,11 @@ def test_u6_no_page_shows_a_password(plain: Board) -> None:
     ("/jobs?sort=odd", 400, "jobs cannot be sorted by odd"),
     ("/jobs?run=odd", 400, "runs have numbers, not odd"),
     ("/jobs?run=99999999999999999999", 400, "runs have numbers"),
+    ("/jobs?cursor=odd", 400, "cursor"),
+    ("/lanes?cursor=odd", 400, "cursor"),
+    ("/schedule?cursor=odd", 400, "cursor"),
+    ("/jobs/a%00b", 404, "no name has such a character"),
+    ("/lanes/100%25d", 404, "No rate group is called 100%d"),
 ])
 def test_u3_what_is_not_there_is_answered_in_words(plain: Board, path: str, status: int, sentence: str) -> None:
     found = ask(plain, path)
