@@ -36,15 +36,16 @@ class Desk:
         return await loop.run_in_executor(
             self._threads, lambda: read(self.db, self.settings, *arguments, **options))
 
-    async def shared(self, read: Callable[..., dict[str, Any]], *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Return what `ask` would, at most `SHARED_SEC` old, with its age in seconds as ``age_sec``.
+    async def shared(self, read: Callable[..., dict[str, Any]], *arguments: Any, within: float = SHARED_SEC,
+                     **options: Any) -> dict[str, Any]:
+        """Return what `ask` would, at most `within` seconds old, with its age in seconds as ``age_sec``.
 
         Whoever asks the same meanwhile, or while the answer is on its way, gets the same one: what somebody looks at
         costs the database the same however many look, and nothing while nobody does. Arguments must be hashable.
         """
         key = (read, arguments, tuple(sorted(options.items())))
         kept = self._answers.get(key)
-        if kept is None or kept.is_over:
+        if kept is None or kept.is_over(within):
             kept = _Shared(asyncio.ensure_future(self.ask(read, *arguments, **options)))
             self._answers[key] = kept
             while len(self._answers) > _KEPT:
@@ -60,12 +61,11 @@ class _Shared:
     def __init__(self, answer: asyncio.Future[dict[str, Any]]) -> None:
         self.answer, self.age = answer, Stopwatch()
 
-    @property
-    def is_over(self) -> bool:
+    def is_over(self, within: float) -> bool:
         """Whether it must be asked for anew: too old, or it was an error."""
         if not self.answer.done():
             return False
-        return self.age.elapsed() > SHARED_SEC or self.answer.cancelled() or self.answer.exception() is not None
+        return self.age.elapsed() > within or self.answer.cancelled() or self.answer.exception() is not None
 
 
 _desk: Desk | None = None
