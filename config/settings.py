@@ -190,6 +190,8 @@ class Settings(BaseSettings):
         "*", description="who of those that have logged in to Flower may act: names or globs, with commas; the others look")
     list_limit: Many = Field(200, description="rows of a list that asks for no other number")
     log_format: Literal["kv", "json"] = Field("kv", description="key=value or JSON lines")
+    metrics_group_backlog: Count = Field(
+        1000, description="groups with at least so many waiting jobs are named on /metrics; 0: none is")
     operator: str | None = Field(None, description="who acts, in the log of operations; none: user@machine")
     probe_dir: Path | None = Field(None, description="folder of named probes; tests only")
     testing: bool = Field(False, description="allows what only tests may do")

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 from models.jobs import IS_ACTIVE, STATUSES, attempts, in_state
 from models.jobs import jobs as table
 from models.queries.exporting import tell
+from models.queries.ids import id_begins
 from models.queries.reading import db_moment, iso, rows, seconds
 
 #: the statuses in which nothing will change any more
@@ -206,8 +207,7 @@ def conditions(wanted: JobFilter) -> list[ColumnElement[bool]]:
     if wanted.search:
         anywhere = (table.c.site_code, table.c.target_code)
         found.append(
-            or_(func.substr(table.c.job_id, 1, len(wanted.search)) == wanted.search if wanted.id_by_start
-                else table.c.job_id.icontains(wanted.search, autoescape=True),
+            or_(id_begins(wanted.search) if wanted.id_by_start else table.c.job_id.icontains(wanted.search, autoescape=True),
                 *(column.icontains(wanted.search, autoescape=True) for column in anywhere),
                 table.c.error_msg.istartswith(wanted.search, autoescape=True))
         )

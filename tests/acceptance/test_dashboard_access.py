@@ -136,7 +136,7 @@ def test_behind_a_prefix_with_settings_from_a_file_and_the_environment(store: St
     store.load(SITES)
     folder = tmp_path / "started here"
     folder.mkdir()
-    (folder / "flowerconfig.py").write_text("basic_auth = ['eve:horse:battery']\n", encoding="utf-8")
+    (folder / "flowerconfig.py").write_text("basic_auth = ['eve:horse battery']\n", encoding="utf-8")
     with flower(store, prefix="/ops/flower", cwd=folder, FLOWER_URL_PREFIX="ops/flower") as board:
         assert board.ask("GET", "/lanes").status_code == 401
         page = board.ask("GET", "/lanes", auth=EVE).text

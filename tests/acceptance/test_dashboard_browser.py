@@ -11,7 +11,7 @@ import pytest
 
 from models import queries
 from tests.support.browser import DESKTOP, PHONE, Noise, chromium, findings, opened, overflow
-from tests.support.dashboard import flower
+from tests.support.dashboard import BOB, EVE, EVE_ACTS, TWO_PEOPLE, flower
 from tests.support.figures import figure
 from tests.support.servers import PostgresServer, ValkeyServer, wait_until
 from tests.support.stage import CITY, Stage, fill, stage
@@ -361,3 +361,22 @@ def test_u3_a_dashboard_that_is_read_only_shows_no_button_that_acts(browser: Any
             assert page.locator("[data-post]").count() == 0
             assert page.locator("#rl-live").inner_text()
         noise.assert_none()
+
+
+def test_u3_behind_a_prefix_and_a_login_an_operator_acts_under_their_name(browser: Any, shown: Stage) -> None:
+    """And a viewer sees no button."""
+    group = shown.group("library")
+    with flower(shown.store, *TWO_PEOPLE, "--url_prefix=ops", prefix="/ops", **EVE_ACTS) as board:
+        for (name, password), buttons in ((BOB, False), (EVE, True)):
+            login = {"username": name, "password": password}
+            with opened(browser, board.address, http_credentials=login) as (page, noise):
+                page.goto(f"{board.address}/lanes/{group}")
+                page.locator("#rl-bar [data-age]:not(:empty)").wait_for()
+                assert (page.locator("[data-post]").count() > 0) is buttons
+                if buttons:
+                    act(page, page.get_by_role("button", name=f"Resume lane {group}"), reason="noon")
+                    page.get_by_text("noon", exact=True).wait_for()
+                noise.assert_none()
+    with shown.store.db.look() as conn:
+        last = queries.operations_of_group(conn, group)[0]
+    assert (last["who"], last["surface"], last["reason"]) == ("eve", "page", "noon")

@@ -18,7 +18,7 @@ from tests.support.servers import free_port, wait_until
 from tests.support.store import Store
 
 API = "/api/ratelane"
-EVE, BOB = ("eve", "horse:battery"), ("bob", "staple")
+EVE, BOB = ("eve", "horse battery"), ("bob", "staple")
 #: eve and bob may log in, eve alone may act
 TWO_PEOPLE = [f"--basic_auth={EVE[0]}:{EVE[1]},{BOB[0]}:{BOB[1]}"]
 EVE_ACTS = {"RATELANE_DASHBOARD_OPERATORS": "eve, admin-*"}

@@ -134,7 +134,7 @@ class Submit(Reasoned):
 
     again: Annotated[bool, Field(description="also if such a job is queued or running")] = False
     force: Annotated[bool, Field(description="walk every page")] = False
-    resume_from_page: Number = 0
+    resume_from_page: Annotated[Number, Field(le=1_000_000_000)] = 0
     priority: Annotated[Number, Field(ge=-1_000_000, le=1_000_000)] = 100
     dedupe_key: Annotated[Text | None, Field(min_length=1)] = None
     run_after: Annotated[Span | datetime | None, Field(description="a wait (30s, 10m) or a moment")] = None

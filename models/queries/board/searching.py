@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, select
 
 from models.jobs import ERROR_START, START_OF_ERROR
 from models.jobs import jobs as table
+from models.queries.ids import id_begins
 from models.sites import sites, targets
 
 #: what is longer is cut: no code and no start of an error is
 LONGEST = 200
 #: jobs of so many codes are looked up one code after the other
 MOST_CODES = 300
-_HEX = "0123456789abcdef"
 _LAST = "\U0010ffff"
 
 
@@ -29,28 +29,7 @@ class Way(NamedTuple):
 def ways(conn: Connection, text: str) -> list[Way]:
     """Return the conditions of which a job that `text` finds meets at least one."""
     text = text[:LONGEST]
-    return [Way(_by_id(text)), *_by_code(conn, text), Way(_by_error(conn, text))]
-
-
-def _by_id(text: str) -> ColumnElement[bool]:
-    """The start of an id.
-
-    Every collation keeps what begins with the same hexadecimal digits together, and our own ids are such digits: that
-    part of the text is looked up as a range of the index on ids, the rest is compared. Of an id that begins otherwise
-    only the whole one is found.
-    """
-    digits = text[: len(text) - len(text.lstrip(_HEX))]
-    if not digits:
-        return table.c.job_id == text
-    found = [table.c.job_id >= digits, func.substr(table.c.job_id, 1, len(text)) == text]
-    after = _behind(digits)
-    return and_(*found, table.c.job_id < after) if after else and_(*found)
-
-
-def _behind(digits: str) -> str | None:
-    """Return the first number that begins otherwise, None behind the last one."""
-    kept = digits.rstrip(_HEX[-1])
-    return kept[:-1] + _HEX[_HEX.index(kept[-1]) + 1] if kept else None
+    return [Way(id_begins(text)), *_by_code(conn, text), Way(_by_error(conn, text))]
 
 
 def _by_code(conn: Connection, text: str) -> Iterator[Way]:
