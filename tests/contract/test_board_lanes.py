@@ -92,7 +92,7 @@ def test_a_lane_with_everything_and_none_without_a_group(bench: Bench) -> None:
     assert {one["target_code"] for one in found["queue"]} == {"t0b", "t0"}
     assert [(one["kind"], one["target_code"]) for one in found["cooldowns"]] == [("rate", "t0")]
     assert {one["target_code"] for one in found["intervals"]} == {"t0", "t0b"}
-    assert (polite["requests"], [one["obeyed"] for one in polite["refusals"]]) == (0, [True])
+    assert polite["requests"] == 0
 
 
 def test_dead_letters_are_told_apart_by_their_type(bench: Bench) -> None:
