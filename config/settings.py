@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from config import clock
 from config.errors import BadInput
+from config.redaction import redact_url
 from config.settings_sources import PREFIX, explain, gather
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -27,15 +28,8 @@ Count = Annotated[int, Field(ge=0)]
 Many = Annotated[int, Field(ge=1)]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
 
-_CREDENTIALS = re.compile(r"(?<=://)([^\s:/?#@]*):[^\s/?#]*@")
-_SECRET_PARAMETER = re.compile(r"(?i)\b((?:ssl)?password|passwd|secret|token|api[_-]?key)=[^&\s\"']+")
 _CONTACT = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+|https?://[\w-]+\.[\w.-]+")
 _PLACEHOLDER = re.compile(r"\bexample\.(?:com|net|org)\b")
-
-
-def redact_url(text: str) -> str:
-    """Return `text`, a URL or a longer text with URLs in it, with every password replaced by ``***`` (rule U6)."""
-    return _SECRET_PARAMETER.sub(r"\1=***", _CREDENTIALS.sub(r"\1:***@", text))
 
 
 def names_contact(user_agent: str) -> bool:

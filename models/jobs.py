@@ -137,8 +137,10 @@ Index("ix_jobs_site_code", jobs.c.site_code, jobs.c.seq)
 Index("ix_jobs_status_finished", jobs.c.status, jobs.c.finished_at)
 Index("ix_jobs_target_code", jobs.c.target_code, jobs.c.seq)
 Index("ix_jobs_dedupe", jobs.c.dedupe_key, jobs.c.seq)
-Index("ix_jobs_group_finished", jobs.c.group_key, jobs.c.finished_at, postgresql_where=ENDED, sqlite_where=ENDED)
-Index("ix_jobs_kind_finished", jobs.c.kind, jobs.c.finished_at, postgresql_where=RARE_KIND, sqlite_where=RARE_KIND)
+Index("ix_jobs_group_finished", jobs.c.group_key, jobs.c.status, jobs.c.finished_at,
+      postgresql_where=ENDED, sqlite_where=ENDED)
+Index("ix_jobs_kind_finished", jobs.c.kind, jobs.c.status, jobs.c.finished_at,
+      postgresql_where=RARE_KIND, sqlite_where=RARE_KIND)
 #: so many characters of an error are found by its start
 ERROR_START = 64
 START_OF_ERROR: ColumnElement[str] = func.lower(func.substr(jobs.c.error_msg, literal_column("1"), literal_column("64")))

@@ -18,6 +18,7 @@ from config.errors import (
     PartialCrawl,
     PermanentJobError,
 )
+from config.redaction import redact_url
 from models import scan
 from models.lifecycle import Event, State, next_state
 
@@ -106,8 +107,8 @@ class Ended:
 
 
 def message_of(error: BaseException) -> str:
-    """Return ``Type: message``, the first 2,000 characters (rule J9)."""
-    text = str(error).strip()
+    """Return ``Type: message``, the first 2,000 characters, without passwords of URLs (rules J9, U6)."""
+    text = redact_url(str(error)).strip()
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:MESSAGE_LIMIT]
 
 
@@ -203,8 +204,9 @@ def lost(tally: Tally, limits: Limits, *, stop_requested: bool = False) -> Verdi
 
 
 def _failed(why: str, message: str, ended: Ended, tally: Tally, **more: Any) -> Verdict:
-    result = {"error_type": type(ended.error).__name__, "error": str(ended.error), "traceback": ended.traceback}
-    return Verdict(Event.FAIL, why, tally, error=message, traceback=ended.traceback, result=result | ended.extra, **more)
+    trace = redact_url(ended.traceback)
+    result = {"error_type": type(ended.error).__name__, "error": redact_url(str(ended.error)), "traceback": trace}
+    return Verdict(Event.FAIL, why, tally, error=message, traceback=trace, result=result | ended.extra, **more)
 
 
 def _again(error: BaseException, ended: Ended, tally: Tally, backoff_sec: float) -> Verdict:
@@ -213,7 +215,7 @@ def _again(error: BaseException, ended: Ended, tally: Tally, backoff_sec: float)
     partial = isinstance(error, PartialCrawl)
     if spent.failures < spent.max_attempts:
         return Verdict(Event.AGAIN, "partial" if partial else "failed_attempt", spent, delay_sec=backoff_sec,
-                       to_back=True, error=message_of(error), traceback=ended.traceback, wait_reason="backoff",
+                       to_back=True, error=message_of(error), traceback=redact_url(ended.traceback), wait_reason="backoff",
                        restart=partial)
     if isinstance(error, PartialCrawl):
         # what could be read is stored and told; only the frontier stays where it was (rule P3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -63,6 +64,9 @@ class Settling(Books):
             log_event(log, "claim.stale", job=claim.job_id, attempt=claim.attempt, group=claim.group, write="settle")
             raise StaleClaim(claim.job_id, claim.attempt)
         probe("settled", claim.job_id, claim.attempt)
+        if settled.status == "failed":
+            log_event(log, "job.failure", level=logging.WARNING, job=claim.job_id, attempt=claim.attempt, group=claim.group,
+                      target=claim.target_code, error=verdict.error.partition("\n")[0])
         return settled
 
     def _settle_alone(self, claim: Claim, writes: dict[str, Any], take: Taker | None) -> Settled | None:

@@ -88,7 +88,7 @@ def expected(conn: Connection, wanted: JobFilter, sort: str) -> list[str]:
     return sorted(listed, key=lambda one: rows[one].seq, reverse=sort.startswith("-"))
 
 
-@pytest.mark.parametrize("walk", [3, 20_000], ids=["walking", "at once"])
+@pytest.mark.parametrize("walk", [3, 10_000], ids=["walking", "at once"])
 def test_pages_are_the_list_cut(conn: Connection, walk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "WALK", walk)
     monkeypatch.setattr("models.queries.board.searching.MOST_CODES", 2)

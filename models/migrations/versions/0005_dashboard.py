@@ -26,8 +26,8 @@ def only(condition: str) -> dict[str, Any]:
 
 def upgrade() -> None:
     """Add the indexes."""
-    op.create_index("ix_jobs_group_finished", "jobs", ["group_key", "finished_at"], **only(ENDED))
-    op.create_index("ix_jobs_kind_finished", "jobs", ["kind", "finished_at"], **only(RARE_KIND))
+    op.create_index("ix_jobs_group_finished", "jobs", ["group_key", "status", "finished_at"], **only(ENDED))
+    op.create_index("ix_jobs_kind_finished", "jobs", ["kind", "status", "finished_at"], **only(RARE_KIND))
     # LIKE finds a beginning by an index in the order of bytes alone
     by_bytes = f"({START_OF_ERROR}) text_pattern_ops" if op.get_bind().dialect.name == "postgresql" else START_OF_ERROR
     op.create_index("ix_jobs_error", "jobs", [sa.text(by_bytes)], **only(ERROR))

@@ -27,7 +27,7 @@ from models.queries.jobs import FINAL, JobFilter, conditions, document
 from models.queries.reading import db_moment, rows
 
 #: so many jobs are looked at where no index leads to those that are wanted
-WALK = 20_000
+WALK = 10_000
 #: what conditions on jobs speak of
 _LOOKED_AT = (table.c.status, table.c.source, table.c.kind, table.c.job_id, table.c.site_code, table.c.target_code,
               table.c.group_key, table.c.run_id, table.c.dedupe_key, table.c.error_msg)

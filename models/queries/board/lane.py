@@ -10,9 +10,10 @@ from sqlalchemy import Connection, func, select
 from models.groups import cooldowns, rate_groups
 from models.jobs import IS_QUEUED, jobs
 from models.politeness import read_politeness
+from models.queries.board import jobs as job_pages
 from models.queries.board.lanes import rows_of
 from models.queries.catalogue import interval
-from models.queries.jobs import document, lane_order
+from models.queries.jobs import JobFilter, document, lane_order
 from models.queries.operations import operations_of_group
 from models.queries.reading import db_moment, iso, rows
 from models.sites import sites, targets
@@ -55,10 +56,8 @@ def _queue(conn: Connection, group: str) -> list[dict[str, Any]]:
 
 
 def _last_jobs(conn: Connection, group: str) -> list[dict[str, Any]]:
-    now = db_moment(conn)
-    ended = select(jobs).where(jobs.c.group_key == group, jobs.c.finished_at.is_not(None)).order_by(
-        jobs.c.finished_at.desc(), jobs.c.seq.desc())
-    return [document(row, now) for row in rows(conn, ended.limit(SHOWN))]
+    """The jobs that ended last: the newest of each status, which an index has in order."""
+    return job_pages.page(conn, JobFilter(group=group), sort="-finished", limit=SHOWN).rows
 
 
 def _cooldowns(conn: Connection, group: str) -> list[dict[str, Any]]:
