@@ -370,7 +370,7 @@ def test_u3_behind_a_prefix_and_a_login_an_operator_acts_under_their_name(browse
         for (name, password), buttons in ((BOB, False), (EVE, True)):
             login = {"username": name, "password": password}
             with opened(browser, board.address, http_credentials=login) as (page, noise):
-                page.goto(f"{board.address}/lanes/{group}")
+                assert page.goto(f"{board.address}/lanes/{group}").status == 200
                 page.locator("#rl-bar [data-age]:not(:empty)").wait_for()
                 assert (page.locator("[data-post]").count() > 0) is buttons
                 if buttons:

@@ -39,4 +39,4 @@ class LanePage(LivePage):
             raise self.not_found(f"No rate group is called {group}. The Lanes page lists those with work or a pause.")
         polite = await self.shared(reads.politeness, group, within=POLITENESS_SEC)
         return {"lane": found, "polite": polite, "operations": found["operations"], "at": found["at"],
-                "age_sec": found["age_sec"], "title": group, "heading": group, "eyebrow": "Lane"}
+                "age_sec": found["age_sec"], "title": group, "heading": group, "eyebrow": "Lane", "job_page": False}

@@ -58,7 +58,7 @@ def filled(shelf: Shelf, tmp_path_factory: pytest.TempPathFactory, empty: Store)
     store = Store(folder, shelf.sqlite(folder / "home"), empty.broker_url)
     store.load(YAML)
     dead, waiting = store.submit("one_news", job_id="dead"), store.submit("one_news", job_id=HOSTILE)
-    store.cancel(dead)
+    actions.cancel(store.db, store.settings(), [dead], Operator(HOSTILE, "page", HOSTILE))
     with store.db.write() as conn:
         conn.execute(update(jobs).where(jobs.c.job_id == dead).values(
             status="failed", error_msg=f"OddError: {HOSTILE}", result={"error": HOSTILE}))
