@@ -20,7 +20,7 @@ from tests.support.site import one_site, sites_yaml
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive]
+pytestmark = [pytest.mark.slow, pytest.mark.paired]
 TARGETS = 2_000
 
 

@@ -15,7 +15,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(300)]
 #: before the body's first write nothing is spent; from then on a recovery, until the job is settled
 BEFORE = ("claimed", "published", "handed")
 INSIDE = (
