@@ -151,18 +151,26 @@ def tally_of(conn: Connection, run_id: int) -> Tally:
 
 
 def tally_of_day(conn: Connection, entry: str, day: date) -> Tally:
-    """Return how far the targets of an entry are for a stat date, over all its runs for that date."""
-    return _tally(conn, _runs_of_day(entry, day))
+    """Return how far the targets of an entry's snapshots are for a stat date, over all its runs for that date.
+
+    A job that another run took over for another date counts for that one: here its target is missing.
+    """
+    return _tally(conn, _runs_of_day(entry, day), case((~_takes(day), _FAILED), else_=_STANDING))
+
+
+def _takes(day: date) -> ColumnElement[bool]:
+    """A job that takes the snapshot of this stat date."""
+    return func.coalesce(jobs.c.options["snapshot"].as_string(), "") == day.isoformat()
 
 
 def _runs_of_day(entry: str, day: date) -> Select[Any]:
     return select(runs.c.run_id).where(runs.c.entry == entry, runs.c.stat_date == day)
 
 
-def _tally(conn: Connection, among: Select[Any]) -> Tally:
+def _tally(conn: Connection, among: Select[Any], standing: ColumnElement[int] = _STANDING) -> Tally:
     what = func.coalesce(run_job.c.target_code, run_job.c.site_code, run_job.c.job_id)
     each = (
-        select(what.label("what"), func.max(func.coalesce(_STANDING, _FAILED)).label("standing"))
+        select(what.label("what"), func.max(func.coalesce(standing, _FAILED)).label("standing"))
         .select_from(run_job.outerjoin(jobs, jobs.c.job_id == run_job.c.job_id))
         .where(run_job.c.run_id.in_(among)).group_by(what).subquery()
     )
@@ -212,10 +220,10 @@ def expired_sites(conn: Connection, run_id: int) -> list[str]:
 
 
 def whole_on(entry: str, day: date) -> Select[Any]:
-    """Select the codes of targets that any run of an entry did whole for a stat date; as `done_in` is used."""
+    """Select the codes of targets that any run of an entry walked whole for the snapshot of a stat date; as `done_in`."""
     return (
         select(run_job.c.target_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
-        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE))
+        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE, _takes(day)))
 
 
 def config_documents(conn: Connection) -> dict[str, dict[str, Any]]:

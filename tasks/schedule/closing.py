@@ -20,7 +20,7 @@ from models.agenda import records
 from models.db import Database, is_transient
 from models.outcome import message_of
 from models.queries.schedule import run_rows, tally_of
-from tasks.periodic.base import Run, work_of
+from tasks.periodic.base import WORKS, Run, work_of
 from tasks.schedule import planner
 from tasks.schedule.entries import Configured
 from tasks.schedule.rows import row_of, run_of, standing_of
@@ -46,6 +46,12 @@ def close_over(db: Database, settings: Settings, known: Mapping[str, Configured]
         if ended and taken.elapsed() >= within_sec:
             break
     return ended
+
+
+def asked_by(known: Mapping[str, Configured], names: Sequence[str]) -> list[str]:
+    """Return the entries whose runs the work of these entries asks about: what is over of them must have its end."""
+    scopes = (known[name].scope for name in names if name in known)
+    return sorted({other for scope in scopes if scope.task in WORKS for other in work_of(scope).asks_about})
 
 
 def _close(db: Database, settings: Settings, known: Mapping[str, Configured], run_id: int, name: str,

@@ -125,13 +125,14 @@ def recorded_row(entry: str, each: Recorded, now: datetime, run_id: int | None) 
 def _run_document(run: RunInfo) -> Row:
     return {"occurrence": _text(run.occurrence), "try_no": run.try_no, "stat_date": _text(run.stat_date),
             "started_at": _text(run.started_at), "source": run.source, "force": run.force, "failures": run.failures,
-            "run_id": run.run_id}
+            "run_id": run.run_id, "absorbs": run.absorbs}
 
 
 def _run(document: Mapping[str, Any]) -> RunInfo:
     return RunInfo(datetime.fromisoformat(document["occurrence"]), document["try_no"],
                    date.fromisoformat(document["stat_date"]), datetime.fromisoformat(document["started_at"]),
-                   document["source"], document["force"], document["failures"], document["run_id"])
+                   document["source"], document["force"], document["failures"], document["run_id"],
+                   bool(document.get("absorbs")))
 
 
 def _text(value: date | datetime | None) -> str | None:

@@ -26,7 +26,7 @@ from models.db import Database, is_transient
 from models.outcome import message_of
 from models.queries.schedule import Look, look, next_due
 from tasks.schedule import planner
-from tasks.schedule.closing import close_over
+from tasks.schedule.closing import asked_by, close_over
 from tasks.schedule.entries import Configured, configured
 from tasks.schedule.owed import GRACE
 from tasks.schedule.rows import Row
@@ -108,7 +108,7 @@ def _some(db: Database, settings: Settings, known: dict[str, Configured], now: d
     if not coming:
         return False, 0, 0
     # a run that is over makes up no later moment, and nothing takes over from it
-    ended = close_over(db, settings, known, now, among=coming)
+    ended = close_over(db, settings, known, now, among=[*coming, *asked_by(known, coming)])
     names: list[str] = []
     try:
         begun = _turn(db, settings, known, now, AT_ONCE, names)

@@ -171,9 +171,10 @@ def end_run(conn: Connection, run_id: int, outcome: Outcome, now: datetime) -> b
 
 def _launch(each: Taken, run_id: int, fan: FanOut, settings: Settings, now: datetime) -> Launch:
     run, closes = run_of(each, settings, now, run_id), each.turn.closes
-    other = None if closes is None or closes.stat_date == run.stat_date else closes.stat_date.isoformat()
+    goes_on = closes is None or (closes.stat_date == run.stat_date and not run.info.force)
+    apart = None if closes is None or goes_on else closes.stat_date.isoformat()
     return Launch(run_id, fan, each.entry.priority, run.info.force, settings.max_attempts, hold_of(each.entry, now),
-                  run.closes, other)
+                  run.closes, apart)
 
 
 def hold_of(entry: Entry, now: datetime) -> Hold | None:
