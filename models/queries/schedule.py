@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, lite
 
 from config.settings import get_settings
 from models.agenda.fan import Tally
+from models.base import micros_of
 from models.jobs import in_state, jobs
 from models.queries.reading import iso, rows, seconds
 from models.schedules import entries, run_job, runs, schedule_config
@@ -55,10 +56,15 @@ def is_open(run_id: int) -> Select[Any]:
     return select(_open_jobs(select(runs.c.run_id).where(runs.c.run_id == run_id).scalar_subquery()).exists())
 
 
+# how many documents there are, and the sum of the moments at which they were written: another load is another sum, also
+# one by a machine whose clock is behind, or one that began earlier and was committed later
+_MARK = (func.count(), func.coalesce(func.sum(micros_of(schedule_config.c.updated_at)), 0))
 _NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)
 # one statement: every beat asks it all the time
-_LOOK = select(func.count(), func.max(schedule_config.c.updated_at), _NEXT_DUE.scalar_subquery(), OVER.exists()
-               ).select_from(schedule_config)
+_LOOK = select(*_MARK, _NEXT_DUE.scalar_subquery(), OVER.exists()).select_from(schedule_config)
+
+
+Mark = tuple[int, int]
 
 
 class Look(NamedTuple):
@@ -68,15 +74,21 @@ class Look(NamedTuple):
     whether a run may be over.
     """
 
-    mark: tuple[int, datetime | None]
+    mark: Mark
     due_at: datetime | None
     over: bool
 
 
 def look(conn: Connection) -> Look:
     """Return what there is to do for a beat."""
-    documents, updated_at, due_at, over = conn.execute(_LOOK).one()
-    return Look((documents, updated_at), due_at, bool(over))
+    documents, written, due_at, over = conn.execute(_LOOK).one()
+    return Look((documents, int(written)), due_at, bool(over))
+
+
+def mark_of(conn: Connection) -> Mark:
+    """Return the mark of what the file says now, in a statement of its own."""
+    documents, written = conn.execute(select(*_MARK).select_from(schedule_config)).one()
+    return documents, int(written)
 
 
 def next_due(conn: Connection) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from datetime import datetime
@@ -18,13 +18,13 @@ from models.db import Database
 from models.operations import Operator
 from tasks.schedule import planner
 from tasks.schedule.closing import asked_by, close_over
-from tasks.schedule.entries import Configured, configured
+from tasks.schedule.entries import Configured, Outdated, configured
 from tasks.schedule.rows import recorded_row, row_of
 from tasks.schedule.syncing import edited, of_row, synchronise
 from tasks.schedule.terms import Refusal, Standing
 from tasks.schedule.turns import Taken, Told, take, tell, told
 
-#: how often a run by hand looks whether the entry's run has ended meanwhile
+#: how often an operator's command looks again, because a run has ended or the file has changed meanwhile
 _LOOKS = 3
 
 
@@ -131,11 +131,16 @@ class _Held:
 def _held(db: Database, settings: Settings, name: str) -> Iterator[_Held]:
     """Lock an entry's row, give it its present rules, and log what happened once all is committed."""
     now = clock.now()
-    with db.read() as conn:
-        known = configured(conn, settings)
-    synchronise(db, known, now)
+    for _ in range(_LOOKS):
+        with db.read() as conn:
+            known = configured(conn, settings)
+        with suppress(Outdated):
+            synchronise(db, known, now)
+            break
     with db.write() as conn:
         row = records.lock(conn, name).get(name)
+        # behind the lock: whoever wrote the row under newer rules has read them from what is read here
+        known = configured(conn, settings)
         if row is None:
             raise BadInput(f"no entry is called {name!r}; there are {', '.join(sorted(known))}")
         one = of_row(known, row)

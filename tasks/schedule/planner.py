@@ -142,7 +142,8 @@ def ended(entry: Entry, standing: Standing, outcome: Outcome, now: datetime, *, 
         failures = run.failures + (outcome.kind == Kind.FAILED)
         due_for = DueFor.DEFERRED if outcome.kind == Kind.DEFERRED else DueFor.AGAIN
         after = replace(after, due_at=again, due_for=due_for, occurrence=run.occurrence, try_no=run.try_no + 1,
-                        failures=failures, due_date=run.stat_date, source="schedule" if run.absorbs else run.source, force=run.force)
+                        failures=failures, due_date=run.stat_date, force=run.force,
+                        source="schedule" if run.absorbs else run.source)
     return Ending(outcome, after, reason, again)
 
 

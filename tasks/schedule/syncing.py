@@ -12,14 +12,17 @@ from models.agenda import records
 from models.db import Database
 from models.queries.schedule import entry_rows
 from tasks.schedule import planner
-from tasks.schedule.entries import Configured
+from tasks.schedule.entries import Configured, Known
 from tasks.schedule.rows import Row, entry_of, recorded_row, row_of, standing_of
 from tasks.schedule.terms import Standing
 from tasks.schedule.turns import Told, tell, told
 
 
-def synchronise(db: Database, known: dict[str, Configured], now: datetime) -> bool:
-    """Bring the rows of all entries up to what is configured; false if another process held one that has changed."""
+def synchronise(db: Database, known: Known, now: datetime) -> bool:
+    """Bring the rows of all entries up to what is configured; false if another process held one that has changed.
+
+    Raises Outdated, and writes nothing, if the file says something else by now.
+    """
     with db.read() as conn:
         rows = entry_rows(conn)
     missing = [one for name, one in known.items() if name not in rows]
@@ -30,6 +33,7 @@ def synchronise(db: Database, known: dict[str, Configured], now: datetime) -> bo
     with db.write() as conn:
         records.add(conn, [row_of(one.entry, one.rules, planner.first(one.entry, now), now) for one in missing])
         free = records.lock(conn, *changed, wait=False)
+        known.require_present(conn)
         for row in free.values():
             one = of_row(known, row)
             standing, some = edited(conn, one, row, now)
@@ -48,7 +52,7 @@ def of_row(known: Mapping[str, Configured], row: Row) -> Configured:
     return replace(one, entry=replace(one.entry, paused=bool(row["paused"])))
 
 
-def rules_for(known: dict[str, Configured], row: Row) -> Row:
+def rules_for(known: Mapping[str, Configured], row: Row) -> Row:
     """Return the rules that a row should have been planned under."""
     return of_row(known, row).rules
 
