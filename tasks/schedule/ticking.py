@@ -89,6 +89,8 @@ def tick(db: Database, settings: Settings, now: datetime, entries: Entries | Non
 
 def _tick(db: Database, settings: Settings, now: datetime, entries: Entries) -> Ticked:
     known, seen = entries.read(db, settings, now)
+    # before anything else: lanes go on without a beat, and a window may have begun while none was there
+    _move_holds(db, known, now)
     # first, so that what comes due finds ended what it asks about (a seed, its snapshot)
     ended = close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC) if seen.over else 0
     started, due = 0, seen.due_at
@@ -100,7 +102,6 @@ def _tick(db: Database, settings: Settings, now: datetime, entries: Entries) -> 
     if started:
         # what needed no job is over already
         ended += close_over(db, settings, known, now, within_sec=ENDS_WITHIN_SEC)
-    _move_holds(db, known, now)
     if busy:
         with db.read() as conn:
             due = next_due(conn)
@@ -221,14 +222,16 @@ def fail(conn: Connection, row: Row, settings: Settings, now: datetime, reason: 
     return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again, zone=None)
 
 
-def _move_holds(db: Database, known: Known, now: datetime) -> int:
-    """Give jobs whose quiet window is over their next one (rule S6)."""
-    with db.read() as conn:
-        past = launching.held_past(conn, HOLDS_AT_ONCE)
-    moved = 0
-    for name, job_ids in past.items():
-        one = known.get(name)
-        hold = None if one is None else hold_of(one.entry, now)
-        with db.write() as conn:
-            moved += launching.move_hold(conn, job_ids, hold)
-    return moved
+def _move_holds(db: Database, known: Known, now: datetime) -> None:
+    """Give jobs whose quiet window is over their next one (rule S6): the one that lasts, if a beat comes back inside."""
+    moved = True
+    while moved:
+        moved = False
+        with db.read() as conn:
+            past = launching.held_past(conn, HOLDS_AT_ONCE)
+        for name, job_ids in past.items():
+            one = known.get(name)
+            hold = None if one is None else hold_of(one.entry, now, opened=False)
+            with db.write() as conn:
+                # what somebody has in hand is the next tick's
+                moved = launching.move_hold(conn, job_ids, hold) > 0 or moved

@@ -177,10 +177,15 @@ def _launch(each: Taken, run_id: int, fan: FanOut, settings: Settings, now: date
                   run.closes, apart)
 
 
-def hold_of(entry: Entry, now: datetime) -> Hold | None:
-    """Return the entry's next quiet window, in seconds from `now`; the one that `now` lies in was forced open."""
+def hold_of(entry: Entry, now: datetime, *, opened: bool = True) -> Hold | None:
+    """Return the entry's next quiet window, in seconds from `now`.
+
+    The one that `now` lies in was forced open for a run that starts in it; without `opened` it is the next one.
+    """
     if entry.quiet is None:
         return None
+    if not opened and entry.quiet.contains(now, entry.zone):
+        return Hold(0.0, (entry.quiet.end_after(now, entry.zone) - now) / timedelta(seconds=1))
     start = entry.quiet.start_after(now, entry.zone)
     until = entry.quiet.end_after(start, entry.zone)
     return Hold((start - now) / timedelta(seconds=1), (until - now) / timedelta(seconds=1))
