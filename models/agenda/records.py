@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 
 from models.db import IDLE_IN_TRANSACTION_MS
 from models.operations import Operator
+from models.queries.entries import rows_of
 from models.queries.schedule import OVER, is_open
 from models.schedules import runs
 from models.statements import postgres, schedules
@@ -24,7 +25,7 @@ from models.statements.operations import log_operation
 
 def due(conn: Connection, now: datetime, limit: int) -> list[dict[str, Any]]:
     """Lock up to `limit` due entries that nobody else has locked, and return their rows."""
-    return [dict(row) for row in conn.execute(schedules.due(now, limit)).mappings()]
+    return list(rows_of(conn, schedules.due(now, limit)).values())
 
 
 def due_names(conn: Connection, now: datetime, limit: int) -> list[str]:
@@ -42,7 +43,7 @@ def end_frozen(conn: Connection) -> int:
 
 def lock(conn: Connection, *names: str, wait: bool = True) -> dict[str, dict[str, Any]]:
     """Lock the rows of entries and return them by name; without `wait` what is locked elsewhere is left out."""
-    return {row["name"]: dict(row) for row in conn.execute(schedules.lock(names, wait=wait)).mappings()}
+    return rows_of(conn, schedules.lock(names, wait=wait))
 
 
 def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

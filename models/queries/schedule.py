@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal, literal_column, null, or_, select
 
 from config.settings import get_settings
 from models.agenda.fan import Tally
-from models.base import micros_of
+from models.base import UtcDateTime, micros_of
 from models.jobs import in_state, jobs
 from models.queries.reading import iso, rows, seconds
 from models.schedules import entries, run_job, runs, schedule_config
@@ -56,12 +56,15 @@ def is_open(run_id: int) -> Select[Any]:
     return select(_open_jobs(select(runs.c.run_id).where(runs.c.run_id == run_id).scalar_subquery()).exists())
 
 
+_LAST = literal(datetime(9999, 12, 31, tzinfo=UTC), UtcDateTime())
 # how many documents there are, and the sum of the moments at which they were written: another load is another sum, also
 # one by a machine whose clock is behind, or one that began earlier and was committed later
 _MARK = (func.count(), func.coalesce(func.sum(micros_of(schedule_config.c.updated_at)), 0))
-_NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)
+_NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled, entries.c.due_at <= _LAST)
+# what a hand wrote there instead of a moment: on SQLite any text is more than any number
+_NEVER = select(entries.c.name).where(entries.c.enabled, entries.c.due_at > _LAST).exists()
 # one statement: every beat asks it all the time
-_LOOK = select(*_MARK, _NEXT_DUE.scalar_subquery(), OVER.exists()).select_from(schedule_config)
+_LOOK = select(*_MARK, _NEXT_DUE.scalar_subquery(), OVER.exists(), _NEVER).select_from(schedule_config)
 
 
 Mark = tuple[int, int]
@@ -71,18 +74,19 @@ class Look(NamedTuple):
     """What a beat sees at a glance; no lock is taken.
 
     `mark` changes whenever what the file says does; `due_at` is when the next entry is due, None if none is; `over` says
-    whether a run may be over.
+    whether a run may be over, `never` whether an entry's due moment is none that there is.
     """
 
     mark: Mark
     due_at: datetime | None
     over: bool
+    never: bool
 
 
 def look(conn: Connection) -> Look:
     """Return what there is to do for a beat."""
-    documents, written, due_at, over = conn.execute(_LOOK).one()
-    return Look((documents, int(written)), due_at, bool(over))
+    documents, written, due_at, over, never = conn.execute(_LOOK).one()
+    return Look((documents, int(written)), due_at, bool(over), bool(never))
 
 
 def mark_of(conn: Connection) -> Mark:
@@ -94,11 +98,6 @@ def mark_of(conn: Connection) -> Mark:
 def next_due(conn: Connection) -> datetime | None:
     """Return when the next entry is due, None if none is."""
     return conn.execute(_NEXT_DUE).scalar()
-
-
-def entry_rows(conn: Connection) -> dict[str, dict[str, Any]]:
-    """Return the rows of all entries by name."""
-    return {row["name"]: row for row in rows(conn, select(entries).order_by(entries.c.name))}
 
 
 def run_rows(conn: Connection, run_ids: list[int]) -> dict[int, dict[str, Any]]:

@@ -110,7 +110,7 @@ def make_pending(conn: Connection, settings: Settings, name: str, now: datetime)
     if row is None:
         return False
     one = of_row(configured(conn, settings), row)
-    standing, _ = edited(conn, one, row, now)
+    standing, _ = edited(conn, one, row, now, at_best=True)
     turn = planner.made_pending(one.entry, standing, now)
     records.write(conn, [row_of(one.entry, one.rules, turn.standing, now)])
     return True
@@ -144,7 +144,7 @@ def _held(db: Database, settings: Settings, name: str) -> Iterator[_Held]:
         if row is None:
             raise BadInput(f"no entry is called {name!r}; there are {', '.join(sorted(known))}")
         one = of_row(known, row)
-        standing, lines = edited(conn, one, row, now)
+        standing, lines = edited(conn, one, row, now, at_best=True)
         held = _Held(conn, one, standing, now, lines)
         yield held
     tell(held.lines)

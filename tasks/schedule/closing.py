@@ -23,10 +23,11 @@ from models.queries.schedule import run_rows, tally_of
 from tasks.periodic.base import WORKS, Run, work_of
 from tasks.schedule import planner
 from tasks.schedule.entries import Configured
-from tasks.schedule.rows import row_of, run_of, standing_of
+from tasks.schedule.rows import row_of, run_of
 from tasks.schedule.syncing import of_row
 from tasks.schedule.terms import Kind, Outcome
 from tasks.schedule.turns import end_run, log, tell, told
+from tasks.schedule.unread import standing_at_best
 
 #: runs that are looked at in one go
 AT_ONCE = 1_000
@@ -79,7 +80,7 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         found = run_rows(conn, [run_id]).get(run_id)
         if found is None or found["outcome"] is not None or not records.is_over(conn, run_id):
             return False
-        one, standing, info = of_row(known, row), standing_of(row), run_of(found)
+        one, standing, info = of_row(known, row), standing_at_best(conn, row), run_of(found)
         run = Run(run_id, one.entry, one.scope, info, now, settings)
         answer = outcome or _judged(conn, one, run)
         ending = planner.ended(one.entry, standing, answer, now, run=info)

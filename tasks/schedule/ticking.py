@@ -30,8 +30,9 @@ from tasks.schedule.entries import Known, Outdated, configured
 from tasks.schedule.owed import GRACE
 from tasks.schedule.rows import Row
 from tasks.schedule.syncing import edited, of_row, synchronise
-from tasks.schedule.terms import DueFor, Kind, Outcome, Status
-from tasks.schedule.turns import Taken, Told, hold_of, log, take, tell, told
+from tasks.schedule.terms import Kind, Outcome
+from tasks.schedule.turns import Taken, Told, hold_of, log, take, tell
+from tasks.schedule.unread import fail
 
 #: due entries in one transaction
 AT_ONCE = 100
@@ -65,7 +66,7 @@ class Entries:
         """Return all entries by name, and what there is to do; gives new entries a row, edited ones their new plan (S1, S2)."""
         with db.read() as conn:
             seen = look(conn)
-            if self._mark == (db.url, seen.mark):
+            if self._mark == (db.url, seen.mark) and not seen.never:
                 return self._known, seen
             known = configured(conn, settings)
         whole = synchronise(db, known, now)
@@ -179,7 +180,7 @@ def _alone(db: Database, settings: Settings, known: Known, now: datetime, name: 
             raise
         # not even the planner can say what is due: the row alone remembers it
         with db.write() as conn:
-            lines = [line for row in _due_still(conn, name, now) for line in fail(conn, row, settings, now, reason)]
+            lines = [line for row in _due_still(conn, name, now) for line in fail(conn, of_row(known, row), row, now, reason)]
     tell(lines)
     return 0
 
@@ -200,26 +201,6 @@ def _decided(conn: Connection, known: Known, rows: list[Row], now: datetime) -> 
         turn = planner.turn(one.entry, standing, now)
         taken.append(Taken(one, turn))
     return taken, lines
-
-
-def fail(conn: Connection, row: Row, settings: Settings, now: datetime, reason: str) -> list[Told]:
-    """Record a turn that could not be taken as a failed try, to be repeated soon (rule S4)."""
-    plan = dict(row["plan"])
-    occurrence = datetime.fromisoformat(plan["occurrence"]) if plan.get("occurrence") else row["due_at"]
-    stat_date = plan.get("due_date") or occurrence.date().isoformat()
-    number = records.next_try(conn, row["name"], occurrence)
-    outcome = Outcome(Kind.FAILED, reason)
-    records.record(conn, [{
-        "entry": row["name"], "occurrence": occurrence, "try_no": number, "source": plan.get("source") or "schedule",
-        "stat_date": datetime.fromisoformat(stat_date).date(), "outcome": outcome.kind.value, "reason": reason,
-        "until": None, "by_run": None, "ended_at": now, "recorded_at": now}])
-    again = now + timedelta(seconds=settings.schedule_retry_sec)
-    plan |= {"due_for": DueFor.AGAIN.value, "try_no": number + 1, "failures": (plan.get("failures") or 0) + 1,
-             "occurrence": occurrence.isoformat(), "due_date": stat_date}
-    status = row["status"] if row["run_id"] is not None else Status.FAILED.value
-    records.write(conn, [{**row, "due_at": again, "plan": plan, "status": status, "updated_at": now, "last_outcome": {
-        "outcome": outcome.kind.value, "ok": False, "skipped": False, "reason": reason, "until": None, "by": None}}])
-    return told(row["name"], outcome, run=None, stat_date=stat_date, due_at=again, zone=None)
 
 
 def _move_holds(db: Database, known: Known, now: datetime) -> None:
