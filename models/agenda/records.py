@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from models.db import IDLE_IN_TRANSACTION_MS
+from models.db import BEAT, BEAT_IDLE_MS, IDLE_IN_TRANSACTION_MS
 from models.operations import Operator
 from models.queries.entries import rows_of
 from models.queries.schedule import OVER, is_open
@@ -38,7 +38,10 @@ def end_frozen(conn: Connection) -> int:
 
     The server does it by itself after the same time, but its timer was seen to miss one. Nothing on SQLite.
     """
-    return postgres.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000) if conn.dialect.name == "postgresql" else 0
+    if conn.dialect.name != "postgresql":
+        return 0
+    return (postgres.end_frozen(conn, BEAT_IDLE_MS / 1000, BEAT)
+            + postgres.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000))
 
 
 def lock(conn: Connection, *names: str, wait: bool = True) -> dict[str, dict[str, Any]]:

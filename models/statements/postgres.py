@@ -19,7 +19,7 @@ _SETTLE = "SELECT * FROM rl_settle_v3(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s:
 #: sessions of ours that stand in a transaction for longer than they may: the server's own timer was seen to miss one
 _END_FROZEN = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-    WHERE datname = current_database() AND usename = current_user AND application_name = 'ratelane'
+    WHERE datname = current_database() AND usename = current_user AND application_name LIKE %s
       AND state LIKE 'idle in transaction%%' AND pid <> pg_backend_pid()
       AND state_change < clock_timestamp() - make_interval(secs => %s)"""
 _LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
@@ -71,12 +71,13 @@ def lock_groups(conn: Connection, keys: Sequence[str]) -> None:
     conn.exec_driver_sql(_LOCK_GROUP, (list(keys),)).all()
 
 
-def end_frozen(conn: Connection, limit_sec: float) -> int:
+def end_frozen(conn: Connection, limit_sec: float, name: str = "ratelane%") -> int:
     """End sessions of ours that have stood idle in a transaction for longer than `limit_sec`; returns how many.
 
+    `name` is a pattern of how they call themselves; without one it is all of ours.
     A process that is frozen inside a transaction must not hold a lane (design, section 3).
     """
-    return int(conn.exec_driver_sql(_END_FROZEN, (limit_sec,)).scalar_one())
+    return int(conn.exec_driver_sql(_END_FROZEN, (name, limit_sec)).scalar_one())
 
 
 def renew(
