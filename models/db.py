@@ -35,8 +35,7 @@ log = get_logger("ratelane.db")
 
 #: how a session on PostgreSQL protects the others from itself; `statement_timeout` is lifted for reports and migrations
 IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS, TCP_USER_MS = 10_000, 5_000, 15_000, 15_000
-#: a beat may stand in a transaction for less: with a wait for a lock before that, or the look of another beat behind it,
-#: one that is frozen holds up nobody for longer than 15 s
+#: with a wait for a lock before that, or another one's look behind it, a frozen beat holds up nobody for longer than 15 s
 BEAT_IDLE_MS, BEAT = 8_000, "ratelane-beat"
 #: SQLSTATEs after which the same transaction may simply be tried again
 _AGAIN = frozenset({
@@ -52,9 +51,8 @@ class Database:
     """One database as one process sees it.
 
     `url` is SQLAlchemy's (``sqlite:///…`` or ``postgresql+psycopg://…``). With `reports` statements may take as long as
-    they need: for migrations and long reads. With `beat` sessions on PostgreSQL are those of a beat: they plan their
-    statements with the indexes, however small or empty a table is at that moment, because plans are kept while the table
-    grows; and they are ended sooner if they stand in a transaction.
+    they need: for migrations and long reads. Those of a `beat` plan with the indexes, however small a table is at that
+    moment, because plans are kept while it grows; and on PostgreSQL they are ended sooner if they stand in a transaction.
     """
 
     def __init__(self, url: str, *, reports: bool = False, connections: int = 10, beat: bool = False) -> None:
@@ -141,10 +139,7 @@ class Database:
 
 
 def postgresql_arguments(reports: bool, beat: bool = False) -> dict[str, Any]:
-    """Return what every session on PostgreSQL is opened with, pooled or not; with `reports` statements have no limit.
-
-    In those of a `beat` no plan reads a table from its beginning that has an index for it.
-    """
+    """Return what every session on PostgreSQL is opened with, pooled or not: of reports, of a beat, or of anybody."""
     limits: dict[str, int | str] = {
         "idle_in_transaction_session_timeout": BEAT_IDLE_MS if beat else IDLE_IN_TRANSACTION_MS,
         "lock_timeout": 0 if reports else LOCK_MS,
