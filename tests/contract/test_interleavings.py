@@ -95,7 +95,7 @@ def test_a_submit_that_commits_while_a_settle_recomputes_its_lane_is_found(bench
 
     def slowly() -> None:
         with bench.db.write() as conn:
-            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, NULL, NULL, NULL, NULL, %s)",
+            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, NULL, NULL, NULL, NULL, NULL, %s)",
                                  (*started.claim[:2], verdict, bench.clock()))
 
     with held_gate(bench.db, GATE):
