@@ -148,7 +148,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.claim("a", 1, 0.0)
             for _ in range(pages):
                 self.commit_page(3, False)
-            self.settle(3, end, False)
+            self.settle(3, end, None)
 
     @rule(number=st.integers(0, 99))
     def start(self, number: int) -> None:
