@@ -95,6 +95,19 @@ def test_j6_what_has_begun_does_not_start_behind_its_lease(desk: Desk) -> None:
     assert desk.inflight.begin(*NEXT[:2]) is None
 
 
+def test_a_row_that_has_begun_is_no_body_that_has(desk: Desk) -> None:
+    """J8: a hand-over that takes too long is noticed all the same."""
+    go_on(desk, begun())
+    held = desk.inflight.get(*NEXT[:2])
+    assert held is not None
+    answer = [(*NEXT[:2], "renewed", 60.0, True)]
+    Heartbeat(desk)._correct(answer)
+    assert not held.started
+    desk.inflight.begin(*NEXT[:2])
+    Heartbeat(desk)._correct(answer)
+    assert held.started
+
+
 def test_an_answer_that_was_long_under_way_starts_nothing(tmp_path: object) -> None:
     """The heartbeat may be handing that job back: nobody here has it."""
     desk = Desk(Settings(home=str(tmp_path), handover_timeout_sec=0.02), name="w@h", pool=Pool())
