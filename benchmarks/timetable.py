@@ -88,7 +88,7 @@ class Timetable:
         self.name, self.home = name, home
         self.home.mkdir()
         # as a beat's: its plans are made while the tables are empty
-        self.db = Database(url, by_index=True)
+        self.db = Database(url, beat=True)
         self.settings = Settings(database_url=url, home=home, timezone=ZONE)
         self._beats = ExitStack()
         self.keep({"": {"timezone": ZONE}} | {name: {"enabled": False} for name in builtin.entries(ZoneInfo(ZONE))})

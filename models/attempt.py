@@ -20,7 +20,7 @@ from config.backoff import delay_sec
 from config.errors import StaleClaim
 from config.logs import get_logger, log_event
 from config.settings import Settings
-from models.claim import Claim, Commit, Started, Taker
+from models.claim import Begun, Claim, Commit, Started, Taker
 from models.db import is_transient, storage_trouble
 from models.jobs import attempts
 from models.ledger import Ledger
@@ -49,7 +49,7 @@ class Attempt:
         self.guard: Any = None
         #: who goes on with the lane's next job when this one is done, and what to do with that claim
         self.taker: Callable[[], Taker | None] = lambda: None
-        self.go_on: Callable[[Claim, Claim], None] | None = None
+        self.go_on: Callable[[Claim, Claim, Begun | None], None] | None = None
         #: when the body's last response ended (monotonic: no step of a clock may make it older) and its target's interval
         self.responded: tuple[float, float] | None = None
         self.last_completed_page = started.last_completed_page
@@ -86,13 +86,15 @@ class Attempt:
         tries = 0
         while True:
             age = None if self.responded is None else clock.monotonic() - self.responded[0]
+            asked = clock.Stopwatch()
             try:
                 done = self.ledger.settle(
                     self.claim, self.verdict, site_code=self.started.site_code, response_age_sec=age,
                     response_interval_sec=None if self.responded is None else self.responded[1], take=self.taker())
                 self.settled = True
                 if done.following is not None and self.go_on is not None:
-                    self.go_on(self.claim, done.following)
+                    begun = None if done.begun is None else Begun(done.begun, asked)
+                    self.go_on(self.claim, done.following, begun)
             except StaleClaim:
                 self.stale = True
                 # after a broken connection the write may have arrived although nobody said so

@@ -154,6 +154,32 @@ def _day_sqlite(element: day_of, compiler: Any, **kw: Any) -> str:
     return f"(({compiler.process(element.moment, **kw)}) / 86400000000)"
 
 
+class micros_of(ColumnElement[int]):
+    """A moment as whole microseconds since 1970: what can be added up exactly, in any order."""
+
+    inherit_cache = True
+    type = BigInteger()
+
+    @property
+    def _from_objects(self) -> list[Any]:
+        return list(self.moment._from_objects)
+
+    def __init__(self, moment: ColumnElement[Any]) -> None:
+        self.moment = moment
+
+    _traverse_internals = [("moment", InternalTraversal.dp_clauseelement)]  # noqa: RUF012
+
+
+@compiles(micros_of, "postgresql")
+def _micros_postgresql(element: micros_of, compiler: Any, **kw: Any) -> str:
+    return f"CAST(extract(epoch FROM {compiler.process(element.moment, **kw)}) * 1000000 AS bigint)"
+
+
+@compiles(micros_of, "sqlite")
+def _micros_sqlite(element: micros_of, compiler: Any, **kw: Any) -> str:
+    return f"({compiler.process(element.moment, **kw)})"
+
+
 class seconds_from(ColumnElement[float]):
     """The seconds from one moment to another; negative if the other came first."""
 

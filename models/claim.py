@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
-from models.outcome import Tally
+from config.clock import Stopwatch
+from models.outcome import Tally, tally_of
 
 
 class Claim(NamedTuple):
@@ -21,12 +22,16 @@ class Claim(NamedTuple):
 
 
 class Taker(NamedTuple):
-    """Who takes a next job together with the end of one: a worker, its boot, its lease, and the lanes it serves."""
+    """Who takes a next job together with the end of one: a worker, its boot, its lease, and the lanes it serves.
+
+    With `busy_sec`, for how long its body may be silent, what is taken has also begun: that body writes no start.
+    """
 
     worker: str
     boot_id: str
     lease_sec: float
     lanes: list[str] | None = None
+    busy_sec: float | None = None
 
 
 class Round(NamedTuple):
@@ -64,6 +69,24 @@ class Started:
     last_interval_sec: float
     #: how long an answer of the group's hosts usually takes, None as long as nobody knows
     usual_latency_sec: float | None = None
+
+
+def started_of(claim: Claim, row: Any) -> Started:
+    """Return what the body of `claim` starts with; `row` has what `running.START` answers, as attributes."""
+    return Started(
+        claim=claim, site_code=row.site_code, source=row.source, force=bool(row.force), options=row.options,
+        tally=tally_of(row), resume_from_page=row.resume_from_page, last_completed_page=row.last_completed_page,
+        checkpoint=row.checkpoint, progress=row.progress, deadline_sec=row.deadline_sec, lease_sec=row.lease_sec,
+        wait_sec=max(0.0, row.wait_sec or 0.0),
+        since_response_sec=row.since_response_sec, crawl_delay_sec=row.crawl_delay_sec or 0.0,
+        last_interval_sec=row.last_interval_sec or 0.0, usual_latency_sec=row.usual_latency_sec)
+
+
+class Begun(NamedTuple):
+    """An attempt that has begun with the end of another: what its body starts with, counted from before that was asked."""
+
+    started: Started
+    asked: Stopwatch
 
 
 @dataclass(frozen=True)

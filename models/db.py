@@ -35,6 +35,8 @@ log = get_logger("ratelane.db")
 
 #: how a session on PostgreSQL protects the others from itself; `statement_timeout` is lifted for reports and migrations
 IDLE_IN_TRANSACTION_MS, LOCK_MS, STATEMENT_MS, TCP_USER_MS = 10_000, 5_000, 15_000, 15_000
+#: with a wait for a lock before that, or another one's look behind it, a frozen beat holds up nobody for longer than 15 s
+BEAT_IDLE_MS, BEAT = 8_000, "ratelane-beat"
 #: SQLSTATEs after which the same transaction may simply be tried again
 _AGAIN = frozenset({
     "40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "25P03", "25P04", "53300", "25006", "53100"})
@@ -49,19 +51,19 @@ class Database:
     """One database as one process sees it.
 
     `url` is SQLAlchemy's (``sqlite:///…`` or ``postgresql+psycopg://…``). With `reports` statements may take as long as
-    they need: for migrations and long reads. With `by_index` sessions on PostgreSQL plan their statements with the
-    indexes, however small or empty a table is at that moment: plans are kept, while the table grows. With `plan_each`
-    every statement is planned for its own values: for readers whose filters let through one row or a million.
+    they need: for migrations and long reads. Those of a `beat` plan with the indexes, however small a table is now, because
+    plans are kept while it grows, and on PostgreSQL are ended sooner if they stand in a transaction. With `plan_each` no plan
+    is kept: for filters that let through one row or a million.
     """
 
-    def __init__(self, url: str, *, reports: bool = False, connections: int = 10, by_index: bool = False,
+    def __init__(self, url: str, *, reports: bool = False, connections: int = 10, beat: bool = False,
                  plan_each: bool = False) -> None:
         self.url = url
         self._single: Engine
         self.dialect = make_url(url).get_backend_name()
         options: dict[str, Any] = {"max_overflow": 0, "pool_timeout": 30, "pool_use_lifo": True}
         if self.dialect == "postgresql":
-            options["connect_args"] = postgresql_arguments(reports, by_index, plan_each)
+            options["connect_args"] = postgresql_arguments(reports, beat, plan_each)
         elif self.dialect == "sqlite":
             options["connect_args"] = {"timeout": 10, "check_same_thread": False}
         else:
@@ -138,26 +140,24 @@ class Database:
         self._single.dispose()
 
 
-def postgresql_arguments(reports: bool, by_index: bool = False, plan_each: bool = False) -> dict[str, Any]:
-    """Return what every session on PostgreSQL is opened with, pooled or not; the flags are those of `Database`."""
+def postgresql_arguments(reports: bool, beat: bool = False, plan_each: bool = False) -> dict[str, Any]:
+    """Return what every session on PostgreSQL is opened with, pooled or not: of reports, of a beat, or of anybody."""
     limits: dict[str, int | str] = {
-        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
+        "idle_in_transaction_session_timeout": BEAT_IDLE_MS if beat else IDLE_IN_TRANSACTION_MS,
         "lock_timeout": 0 if reports else LOCK_MS,
         "statement_timeout": 0 if reports else STATEMENT_MS,
     }
-    if by_index:
+    if beat:
         limits["enable_seqscan"] = "off"
+    # one plan for all values: planning the hot statements anew each time costs more than running them
+    limits["plan_cache_mode"] = "force_custom_plan" if plan_each else "force_generic_plan"
     return {
-        # one plan for all values: planning the hot statements anew each time costs more than running them
-        "options": f"-c plan_cache_mode=force_{'custom' if plan_each else 'generic'}_plan "
-        "-c default_transaction_isolation=read\\ committed -c timezone=UTC "
+        "options": "-c default_transaction_isolation=read\\ committed -c timezone=UTC "
         + " ".join(f"-c {name}={value}" for name, value in limits.items()),
         "connect_timeout": 5,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 2,
+        "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
         "tcp_user_timeout": TCP_USER_MS,
-        "application_name": "ratelane",
+        "application_name": BEAT if beat else "ratelane",
     }
 
 

@@ -52,8 +52,9 @@ fi
 if [ $# -gt 0 ]; then
     exec .venv/bin/python -m pytest -m acceptance "$@"
 fi
-# what measures moments runs alone; everything else shares the cores
+# what judges moments runs beside one other such test, what measures speed alone; everything else shares the cores
 status=0
-.venv/bin/python -m pytest -m "acceptance and not exclusive" -n 2 --dist worksteal || status=$?
+.venv/bin/python -m pytest -m "acceptance and not exclusive and not paired" -n 2 --dist worksteal || status=$?
+.venv/bin/python -m pytest -m "acceptance and paired" -n 2 --dist worksteal || status=$?
 .venv/bin/python -m pytest -m "acceptance and exclusive" || status=$?
 exit "$status"

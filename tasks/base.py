@@ -2,8 +2,8 @@
 
 What it owns: the decision, in the process of the body, about what an end means; the write is the ledger's.
 
-Invariants: the first statement of a body is the write that it has begun; a body never publishes a retry; no end is
-silent (what no hook of Celery reports is recovered here).
+Invariants: that a body has begun is written before it runs, with its claim or by itself; a body never publishes a
+retry; no end is silent (what no hook of Celery reports is recovered here).
 
 When it dies in the middle: the row says running; the parent or the reaper recovers it.
 """
@@ -67,21 +67,22 @@ class LaneTask(Task):
         return found
 
     def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
-        """Write that the body begins; a claim that is over, or was started before, is ignored."""
+        """Write that the body begins, unless its claim did; one that is over, or was started before, is ignored."""
         claim = getattr(self.request, CLAIM_HEADER, None)
         enter(None)
         if claim is None:
             return
         ledger = Ledger(get_database(), get_settings())
-        asked = clock.Stopwatch()
+        desk = current_desk()
+        begun = None if desk is None else desk.inflight.begin(claim["job"], claim["attempt"])
+        asked = clock.Stopwatch() if begun is None else begun.asked
         try:
-            attempt = Attempt(ledger, _begin(ledger, claim["job"], claim["attempt"]))
+            attempt = Attempt(ledger, _begin(ledger, claim["job"], claim["attempt"]) if begun is None else begun.started)
         except StaleClaim as stale:
             log_event(log, "claim.stale", job=claim["job"], attempt=claim["attempt"], group=claim["group"],
                       write="start")
             raise Ignore(str(stale)) from stale
         attempt.guard = Guard(ledger, attempt.started, asked)
-        desk = current_desk()
         if desk is not None:
             # the parent itself runs this body (threads, solo): it can go on with the lane without asking again
             attempt.taker, attempt.go_on = desk.taker, desk.go_on

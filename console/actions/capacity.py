@@ -9,7 +9,8 @@ from typing import Any
 from config import clock
 from config.settings import Settings
 from models.db import Database
-from models.queries.schedule import config_documents, entry_rows
+from models.queries.entries import rows_of
+from models.queries.schedule import config_documents
 from models.queries.usual import usual_requests
 
 
@@ -23,7 +24,7 @@ def overload_notes(
     """
     now = clock.now()
     with db.look() as conn:
-        asked = usual_requests(conn, entry_rows(conn), now - timedelta(days=settings.request_log_days))
+        asked = usual_requests(conn, rows_of(conn), now - timedelta(days=settings.request_log_days))
         documents = config_documents(conn) if documents is None else documents
     if not asked:
         return []

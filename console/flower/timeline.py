@@ -11,7 +11,8 @@ from config.moments import iso
 from config.settings import Settings
 from models.db import Database
 from models.queries.board import lists, paging
-from models.queries.schedule import entry_rows, zone_of
+from models.queries.entries import rows_of
+from models.queries.schedule import zone_of
 from tasks.schedule import listing
 from tasks.schedule.entries import configured
 from tasks.schedule.terms import Entry
@@ -28,7 +29,7 @@ def schedule(db: Database, settings: Settings, *, hours: float = 48, search: str
     now = clock.now()
     end = now + timedelta(hours=hours)
     with db.look() as conn:
-        known, rows, zone = configured(conn, settings), entry_rows(conn), zone_of(conn)
+        known, rows, zone = configured(conn, settings), rows_of(conn), zone_of(conn)
         runs = lists.runs(conn, limit=RUNS).rows
     behind = "" if cursor is None else paging.decode(cursor, str)[0]
     names = [name for name in sorted(known) if name > behind and search.lower() in name.lower()]

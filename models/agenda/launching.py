@@ -40,15 +40,17 @@ class Launch:
     max_attempts: int
     hold: Hold | None = None
     closes: int | None = None
-    #: the closed run worked for another stat date, such as ``2026-05-01``: its running jobs end for that one
-    other_date: str | None = None
+    #: running jobs of the closed run answer for nothing here, because that worked for another stat date or this one
+    #: begins everything anew: they end for its date, such as ``2026-05-01``
+    apart: str | None = None
 
 
 def launch(conn: Connection, launches: Sequence[Launch], now: datetime | None = None) -> dict[int, int]:
     """Store the jobs of runs and which jobs they count; returns the number of targets by run (rule S8).
 
-    Set-based, and no group is locked. A job whose dedupe key is active answers instead of a new one. `now` is for tests:
-    None leaves the time to the database.
+    Set-based, and no group is locked. A job whose dedupe key is active answers instead of a new one, but never for another
+    stat date: then the new one has a key of its own and waits for its turn in the lane. `now` is for tests: None leaves the
+    time to the database.
     """
     at = {} if now is None else {"p_now": now}
     rows: list[dict[str, Any]] = []
@@ -68,7 +70,7 @@ def launch(conn: Connection, launches: Sequence[Launch], now: datetime | None = 
 def _store(conn: Connection, rows: list[dict[str, Any]], now: datetime | None) -> None:
     tried: list[dict[str, Any]] = []
     new, left = 0, rows
-    for _ in range(_ROUNDS):
+    for number in range(1, _ROUNDS + 1):
         if not left:
             break
         tried += left
@@ -76,12 +78,25 @@ def _store(conn: Connection, rows: list[dict[str, Any]], now: datetime | None) -
         probe("jobs_stored")
         if fanout.count_jobs(conn, left) == len(left):
             break
-        # counted before (re-pointed), or the job that answered has ended since: then there is room for a new one
+        # counted before (re-pointed); or the job that had the key has ended since, then there is room for a new one; or it
+        # does not answer, then the new one stands behind it in the lane
         missing = fanout.unanswered(conn, left)
-        left = [{**row, "job_id": secrets.token_hex(6)} for row in left if row["dedupe_key"] in missing]
+        left = [_another(row, last=number + 1 == _ROUNDS) for row in left if row["dedupe_key"] in missing]
     if new:
         fanout.wake_lanes(conn, tried, now)
         queueing.notify(conn)
+
+
+def _another(row: dict[str, Any], *, last: bool) -> dict[str, Any]:
+    """Return a job with another id, and a key of its own: its stat date's, and at the `last` round one that nobody has."""
+    job_id, key, options = secrets.token_hex(6), str(row["dedupe_key"]), row["options"] or {}
+    day = options.get("snapshot")
+    own = f":{day}:force" if options.get("refetch") else f":{day}"
+    if last:
+        key += f":{job_id}"
+    elif day is not None and not key.endswith(own):
+        key += own
+    return {**row, "job_id": job_id, "dedupe_key": key}
 
 
 def _rows(conn: Connection, launch: Launch) -> list[dict[str, Any]]:
@@ -109,16 +124,19 @@ def _chosen(conn: Connection, fan: FanOut) -> Sequence[Any]:
 
 
 def _take_over(conn: Connection, launch: Launch, old: int, at: dict[str, Any]) -> None:
-    """Make the queued jobs of the closed run those of the new one; its running jobs end for the date they are for."""
+    """Make the queued jobs of the closed run those of the new one; where both are apart, running jobs end for the old one.
+
+    Queued ones then begin anew. Otherwise what they were to do stays: a walk that was to read everything still does.
+    """
     fan = launch.fan
     values = {"options": None if fan.options is None else dict(fan.options),
               "priority": launch.priority if fan.priority is None else fan.priority,
               "force": launch.force if fan.force is None else fan.force}
-    moved = schedules.repoint(old, launch.run_id, values, restart=launch.other_date is not None)
+    moved = schedules.repoint(old, launch.run_id, values, restart=launch.apart is not None)
     ids = list(conn.execute(moved, at).scalars())
     schedules.count_in(conn, launch.run_id, old, ids)
-    if launch.other_date is not None:
-        conn.execute(schedules.leave_key(old, f":{launch.other_date}"), at)
+    if launch.apart is not None:
+        conn.execute(schedules.leave_key(old, f":{launch.apart}"), at)
 
 
 def held_past(conn: Connection, limit: int) -> dict[str, list[str]]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from models.db import IDLE_IN_TRANSACTION_MS
+from models.db import BEAT, BEAT_IDLE_MS, IDLE_IN_TRANSACTION_MS
 from models.operations import Operator
+from models.queries.entries import rows_of
 from models.queries.schedule import OVER, is_open
 from models.schedules import runs
 from models.statements import postgres, schedules
@@ -24,7 +25,7 @@ from models.statements.operations import log_operation
 
 def due(conn: Connection, now: datetime, limit: int) -> list[dict[str, Any]]:
     """Lock up to `limit` due entries that nobody else has locked, and return their rows."""
-    return [dict(row) for row in conn.execute(schedules.due(now, limit)).mappings()]
+    return list(rows_of(conn, schedules.due(now, limit)).values())
 
 
 def due_names(conn: Connection, now: datetime, limit: int) -> list[str]:
@@ -37,12 +38,15 @@ def end_frozen(conn: Connection) -> int:
 
     The server does it by itself after the same time, but its timer was seen to miss one. Nothing on SQLite.
     """
-    return postgres.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000) if conn.dialect.name == "postgresql" else 0
+    if conn.dialect.name != "postgresql":
+        return 0
+    return (postgres.end_frozen(conn, BEAT_IDLE_MS / 1000, BEAT)
+            + postgres.end_frozen(conn, IDLE_IN_TRANSACTION_MS / 1000))
 
 
 def lock(conn: Connection, *names: str, wait: bool = True) -> dict[str, dict[str, Any]]:
     """Lock the rows of entries and return them by name; without `wait` what is locked elsewhere is left out."""
-    return {row["name"]: dict(row) for row in conn.execute(schedules.lock(names, wait=wait)).mappings()}
+    return rows_of(conn, schedules.lock(names, wait=wait))
 
 
 def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -172,17 +172,19 @@ class Queueing(Books):
             return conn.execute(queueing.LOOKS[what], self.at() if what == "ready" else {}).first() is not None
 
     def hand_back(
-        self, job_id: str, attempt: int, group: str, why: str = "handed_back", *, wait_sec: float = 0.0
+        self, job_id: str, attempt: int, group: str, why: str = "handed_back", *, wait_sec: float = 0.0,
+        begun: bool = False,
     ) -> bool:
         """Give a claim back that never started; nothing is spent. Returns whether it was given back.
 
+        With `begun` also one that began with its claim: its own process knows that the body has not run, and will not.
         `wait_sec` keeps it from being claimed again at once. A job that was asked to stop meanwhile becomes cancelled
         instead (rule J10).
         """
         with self.db.write() as conn:
             self.hot.lock_groups(conn, [group])
             what = {"b_job": job_id, "b_attempt": attempt, **self.at()}
-            status = conn.execute(queueing.HAND_BACK, what).scalar()
+            status = conn.execute(queueing.HAND_BACK, {**what, "b_begun": begun}).scalar()
             if status is None:
                 return False
             conn.execute(queueing.CLOSE_ATTEMPT, {**what, "b_outcome": why if status == "queued" else status})
@@ -201,6 +203,9 @@ class Queueing(Books):
         return None if row is None or row.due_sec is None else float(row.due_sec)
 
     def running_of(self, boot_id: str) -> Sequence[Any]:
-        """Return job, attempt, group, whether it started and seconds since its claim for what a worker boot runs."""
+        """Return what a worker boot runs: job, attempt, group, seconds since its claim, whether it started.
+
+        `followed` is true for a job that began together with its claim.
+        """
         with self.db.read() as conn:
             return conn.execute(queueing.running_of([boot_id]), self.at()).all()

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from config import clock
 from config.errors import StaleClaim
 from config.probes import probe
-from models.claim import Claim, Commit, Pulse, Started
+from models.claim import Claim, Commit, Pulse, Started, started_of
 from models.direct import Direct
 from models.ledger.books import Books
-from models.outcome import storable, tally_of
+from models.outcome import storable
 from models.statements import article_commits, pauses, queueing, running, snapshots, stored
 
 
@@ -29,13 +29,7 @@ class Running(Books):
         if row is None:
             raise StaleClaim(job_id, attempt, "it was started, handed back or settled before")
         claim = Claim(row.job_id, row.attempt, row.claim_no, row.group_key, row.kind, row.target_code)
-        return Started(
-            claim=claim, site_code=row.site_code, source=row.source, force=bool(row.force), options=row.options,
-            tally=tally_of(row), resume_from_page=row.resume_from_page, last_completed_page=row.last_completed_page,
-            checkpoint=row.checkpoint, progress=row.progress, deadline_sec=row.deadline_sec, lease_sec=row.lease_sec,
-            wait_sec=max(0.0, row.wait_sec or 0.0),
-            since_response_sec=row.since_response_sec, crawl_delay_sec=row.crawl_delay_sec or 0.0,
-            last_interval_sec=row.last_interval_sec or 0.0, usual_latency_sec=row.usual_latency_sec)
+        return started_of(claim, row)
 
     def pulse(self, job_id: str, attempt: int) -> Pulse:
         """Read what a running body has to know of its row; raises StaleClaim if the attempt is no longer current."""

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from config.errors import StaleClaim
 from config.logs import log_event
 from config.probes import probe
-from models.claim import Claim, Taker
+from models.claim import Claim, Started, Taker
 from models.ledger.books import Books, log
 from models.outcome import Verdict, storable
 from models.pacing import Pacing
@@ -26,6 +26,8 @@ class Settled:
     status: str
     #: the lane's next job, claimed in the same transaction
     following: Claim | None = None
+    #: what its body starts with, if it has begun there as well
+    begun: Started | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -42,8 +44,8 @@ class Settling(Books):
 
         `ended_at` is the recorded end of a lost attempt, `not_before` the earliest next request of its group, and
         `expired_before` the lease as the reaper saw it: one that was renewed since is not taken away. `take` names who
-        goes on with the oldest ready lane. Raises StaleClaim if the attempt is no longer current: then nothing was
-        written, except that evidence of a block may still lengthen the group's pause (rule J7).
+        goes on with the oldest ready lane, and whether its body begins there. Raises StaleClaim if the attempt is no
+        longer current: then nothing was written, except that evidence of a block may still lengthen the group's pause (rule J7).
         """
         probe("settling", claim.job_id, claim.attempt)
         writes = writes_of(verdict)
@@ -72,14 +74,14 @@ class Settling(Books):
     def _settle_alone(self, claim: Claim, writes: dict[str, Any], take: Taker | None) -> Settled | None:
         try:
             with self.db.once() as conn:
-                status, following = self.hot.settle(
+                status, following, begun = self.hot.settle(
                     conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True, take=take, now=self._now())
         except IntegrityError:
             if take is None:
                 raise
             # the site of the next job runs elsewhere since just now; this job's end must not wait for that
             return self._settle_alone(claim, writes, None)
-        return None if status is None else Settled(status, following)
+        return None if status is None else Settled(status, following, begun)
 
     def _settle_cooled(
         self, claim: Claim, verdict: Verdict, writes: dict[str, Any], site_code: str | None
@@ -88,7 +90,7 @@ class Settling(Books):
         pacing = Pacing(self.settings)
         with self.db.write() as conn:
             levels = pacing.levels(conn, claim, site_code, **self.at())
-            status, _ = self.hot.settle(
+            status, *_ = self.hot.settle(
                 conn, claim.job_id, claim.attempt, claim.group, writes, refresh=False, take=None, now=self._now())
             if status is None:
                 self.hot.lock_groups(conn, [claim.group])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, null, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal, literal_column, null, or_, select
 
 from config.settings import get_settings
 from models.agenda.fan import Tally
+from models.base import UtcDateTime, micros_of
 from models.jobs import in_state, jobs
 from models.queries.reading import iso, rows, seconds
 from models.schedules import entries, run_job, runs, schedule_config
@@ -55,38 +56,48 @@ def is_open(run_id: int) -> Select[Any]:
     return select(_open_jobs(select(runs.c.run_id).where(runs.c.run_id == run_id).scalar_subquery()).exists())
 
 
-_NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled)
+_LAST = literal(datetime(9999, 12, 31, tzinfo=UTC), UtcDateTime())
+# how many documents there are, and the sum of the moments at which they were written: another load is another sum, also
+# one by a machine whose clock is behind, or one that began earlier and was committed later
+_MARK = (func.count(), func.coalesce(func.sum(micros_of(schedule_config.c.updated_at)), 0))
+_NEXT_DUE = select(func.min(entries.c.due_at, type_=entries.c.due_at.type)).where(entries.c.enabled, entries.c.due_at <= _LAST)
+# what a hand wrote there instead of a moment: on SQLite any text is more than any number
+_NEVER = select(entries.c.name).where(entries.c.enabled, entries.c.due_at > _LAST).exists()
 # one statement: every beat asks it all the time
-_LOOK = select(func.count(), func.max(schedule_config.c.updated_at), _NEXT_DUE.scalar_subquery(), OVER.exists()
-               ).select_from(schedule_config)
+_LOOK = select(*_MARK, _NEXT_DUE.scalar_subquery(), OVER.exists(), _NEVER).select_from(schedule_config)
+
+
+Mark = tuple[int, int]
 
 
 class Look(NamedTuple):
     """What a beat sees at a glance; no lock is taken.
 
     `mark` changes whenever what the file says does; `due_at` is when the next entry is due, None if none is; `over` says
-    whether a run may be over.
+    whether a run may be over, `never` whether an entry's due moment is none that there is.
     """
 
-    mark: tuple[int, datetime | None]
+    mark: Mark
     due_at: datetime | None
     over: bool
+    never: bool
 
 
 def look(conn: Connection) -> Look:
     """Return what there is to do for a beat."""
-    documents, updated_at, due_at, over = conn.execute(_LOOK).one()
-    return Look((documents, updated_at), due_at, bool(over))
+    documents, written, due_at, over, never = conn.execute(_LOOK).one()
+    return Look((documents, int(written)), due_at, bool(over), bool(never))
+
+
+def mark_of(conn: Connection) -> Mark:
+    """Return the mark of what the file says now, in a statement of its own."""
+    documents, written = conn.execute(select(*_MARK).select_from(schedule_config)).one()
+    return documents, int(written)
 
 
 def next_due(conn: Connection) -> datetime | None:
     """Return when the next entry is due, None if none is."""
     return conn.execute(_NEXT_DUE).scalar()
-
-
-def entry_rows(conn: Connection) -> dict[str, dict[str, Any]]:
-    """Return the rows of all entries by name."""
-    return {row["name"]: row for row in rows(conn, select(entries).order_by(entries.c.name))}
 
 
 def run_rows(conn: Connection, run_ids: list[int]) -> dict[int, dict[str, Any]]:
@@ -157,18 +168,26 @@ def tally_of(conn: Connection, run_id: int) -> Tally:
 
 
 def tally_of_day(conn: Connection, entry: str, day: date) -> Tally:
-    """Return how far the targets of an entry are for a stat date, over all its runs for that date."""
-    return _tally(conn, _runs_of_day(entry, day))
+    """Return how far the targets of an entry's snapshots are for a stat date, over all its runs for that date.
+
+    A job that another run took over for another date counts for that one: here its target is missing.
+    """
+    return _tally(conn, _runs_of_day(entry, day), case((~_takes(day), _FAILED), else_=_STANDING))
+
+
+def _takes(day: date) -> ColumnElement[bool]:
+    """A job that takes the snapshot of this stat date."""
+    return func.coalesce(jobs.c.options["snapshot"].as_string(), "") == day.isoformat()
 
 
 def _runs_of_day(entry: str, day: date) -> Select[Any]:
     return select(runs.c.run_id).where(runs.c.entry == entry, runs.c.stat_date == day)
 
 
-def _tally(conn: Connection, among: Select[Any]) -> Tally:
+def _tally(conn: Connection, among: Select[Any], standing: ColumnElement[int] = _STANDING) -> Tally:
     what = func.coalesce(run_job.c.target_code, run_job.c.site_code, run_job.c.job_id)
     each = (
-        select(what.label("what"), func.max(func.coalesce(_STANDING, _FAILED)).label("standing"))
+        select(what.label("what"), func.max(func.coalesce(standing, _FAILED)).label("standing"))
         .select_from(run_job.outerjoin(jobs, jobs.c.job_id == run_job.c.job_id))
         .where(run_job.c.run_id.in_(among)).group_by(what).subquery()
     )
@@ -218,10 +237,10 @@ def expired_sites(conn: Connection, run_id: int) -> list[str]:
 
 
 def whole_on(entry: str, day: date) -> Select[Any]:
-    """Select the codes of targets that any run of an entry did whole for a stat date; as `done_in` is used."""
+    """Select the codes of targets that any run of an entry walked whole for the snapshot of a stat date; as `done_in`."""
     return (
         select(run_job.c.target_code).join_from(run_job, jobs, jobs.c.job_id == run_job.c.job_id)
-        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE))
+        .where(run_job.c.run_id.in_(_runs_of_day(entry, day)), run_job.c.target_code.is_not(None), _WHOLE, _takes(day)))
 
 
 def config_documents(conn: Connection) -> dict[str, dict[str, Any]]:

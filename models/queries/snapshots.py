@@ -89,4 +89,4 @@ def running_run(conn: Connection, entry: str) -> int | None:
 def skips_row(conn: Connection, entry: str) -> int:
     """Return how many tries of an entry were skipped in a row."""
     plan = conn.execute(select(entries.c.plan).where(entries.c.name == entry)).scalar()
-    return int((plan or {}).get("skips_row") or 0)
+    return int(plan.get("skips_row") or 0) if isinstance(plan, dict) else 0

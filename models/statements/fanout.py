@@ -43,8 +43,16 @@ _SQLITE_INSERT = f"""
 _COUNT = """
     INSERT INTO run_job (run_id, job_id, target_code, site_code)
     SELECT r.run_id, j.job_id, r.target_code, r.site_code
-    FROM {rows} CROSS JOIN jobs j WHERE j.dedupe_key = r.dedupe_key AND j.status IN ('queued', 'running')
+    FROM {rows} CROSS JOIN jobs j
+    WHERE j.dedupe_key = r.dedupe_key AND j.status IN ('queued', 'running') AND {answers}
     ON CONFLICT DO NOTHING"""
+# a walk for another stat date answers for nothing, nor does one that leaves bodies unread for a run that reads all
+_ANSWERS = {
+    "postgresql": """(j.options ->> 'snapshot') IS NOT DISTINCT FROM (r.options ->> 'snapshot')
+        AND ((r.options ->> 'refetch') IS DISTINCT FROM 'true' OR (j.options ->> 'refetch') = 'true')""",
+    "sqlite": """json_extract(j.options, '$.snapshot') IS json_extract(r.options, '$.snapshot')
+        AND (json_extract(r.options, '$.refetch') IS NOT 1 OR json_extract(j.options, '$.refetch') IS 1)""",
+}
 _WAKE = """
     INSERT INTO lane_wake (group_key, at)
     SELECT DISTINCT r.group_key, n.now FROM {rows} CROSS JOIN (SELECT {now} AS now) n CROSS JOIN jobs j
@@ -65,12 +73,17 @@ def insert_jobs(conn: Connection, rows: Sequence[dict[str, Any]], now: datetime 
 
 
 def count_jobs(conn: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Write which active job answers for each row in its run; returns how many were found."""
-    return conn.exec_driver_sql(_COUNT.format(rows=_rows(conn)), (_document(rows),)).rowcount
+    """Write which active job answers for each row in its run; returns how many were found.
+
+    Of a job that takes a snapshot only one for the same stat date does, and for a run that reads every body only one that
+    reads them too.
+    """
+    statement = _COUNT.format(rows=_rows(conn), answers=_ANSWERS[conn.dialect.name])
+    return conn.exec_driver_sql(statement, (_document(rows),)).rowcount
 
 
 def unanswered(conn: Connection, rows: Sequence[dict[str, Any]]) -> set[str]:
-    """Return the keys of the rows that no job answers for: the one that was active has ended meanwhile."""
+    """Return the keys of the rows that no job answers for: the one that was active has ended meanwhile, or does not."""
     found = conn.exec_driver_sql(_UNANSWERED.format(rows=_rows(conn)), (_document(rows),))
     return {key for (key,) in found}
 

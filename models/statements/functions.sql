@@ -118,8 +118,10 @@ END $$;
 
 -- Take the head of a group that the caller has locked: no running row, no pause, no interval in the way. Every statement
 -- has a snapshot of its own: whatever was claimed, run and settled before the lock is seen. No row if there is none.
-CREATE OR REPLACE FUNCTION rl_take_v3(
-    p_key text, p_worker text, p_boot text, p_lease double precision, p_now timestamptz
+-- With `p_busy`, the seconds for which its body may be silent, the attempt has begun: at the very moment of its claim.
+-- Why it waited stays in its row, in case it is handed back.
+CREATE OR REPLACE FUNCTION rl_take_v4(
+    p_key text, p_worker text, p_boot text, p_lease double precision, p_busy double precision, p_now timestamptz
 ) RETURNS SETOF jobs
 LANGUAGE plpgsql AS $$
 DECLARE v_job jobs%ROWTYPE; v_head text;
@@ -135,7 +137,8 @@ BEGIN
     IF v_head IS NULL THEN RETURN; END IF;
     UPDATE jobs j SET status = 'running', attempt = j.attempt + 1, worker = p_worker, boot_id = p_boot,
         claim_no = (SELECT g.claim_no + 1 FROM rate_groups g WHERE g.key = p_key),
-        claimed_at = p_now, started_at = NULL, updated_at = p_now, busy_until = NULL, park_requested = false,
+        claimed_at = p_now, started_at = CASE WHEN p_busy IS NOT NULL THEN p_now END, updated_at = p_now,
+        busy_until = p_now + make_interval(secs => p_busy), park_requested = false,
         lease_until = p_now + make_interval(secs => p_lease), last_response_at = NULL
     WHERE j.job_id = v_head AND j.status = 'queued' RETURNING j.* INTO v_job;
     IF NOT FOUND THEN RETURN; END IF;
@@ -164,7 +167,7 @@ BEGIN
     ) x;
     o_locked := coalesce(cardinality(v_keys), 0);
     FOREACH v_key IN ARRAY coalesce(v_keys, '{}') LOOP
-        SELECT * INTO v_job FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
+        SELECT * INTO v_job FROM rl_take_v4(v_key, p_worker, p_boot, p_lease, NULL, v_now);
         CONTINUE WHEN NOT FOUND;
         o_job_id := v_job.job_id; o_attempt := v_job.attempt; o_claim_no := v_job.claim_no; o_group := v_key;
         o_kind := v_job.kind; o_target := v_job.target_code;
@@ -180,15 +183,36 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- What a body has to know of a job that has begun at `p_now`.
+CREATE OR REPLACE FUNCTION rl_begun_v1(p_job jobs, p_now timestamptz) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT jsonb_build_object(
+        'site_code', p_job.site_code, 'source', p_job.source, 'force', p_job.force, 'options', p_job.options,
+        'failures', p_job.failures, 'max_attempts', p_job.max_attempts, 'recoveries', p_job.recoveries,
+        'recoveries_row', p_job.recoveries_row, 'cooldown_retries', p_job.cooldown_retries,
+        'cooldown_row', p_job.cooldown_row, 'deadlines', p_job.deadlines, 'deadlines_row', p_job.deadlines_row,
+        'js_challenges', p_job.js_challenges, 'row_page', p_job.row_page, 'error_msg', p_job.error_msg,
+        'resume_from_page', p_job.resume_from_page, 'last_completed_page', p_job.last_completed_page,
+        'checkpoint', p_job.checkpoint, 'progress', p_job.progress, 'deadline_sec', p_job.deadline_sec,
+        'lease_sec', extract(epoch FROM p_job.lease_until - p_now),
+        'wait_sec', extract(epoch FROM g.next_request_at - p_now),
+        'since_response_sec', extract(epoch FROM p_now - g.last_response_at),
+        'crawl_delay_sec', g.crawl_delay_sec, 'last_interval_sec', g.last_interval_sec,
+        'usual_latency_sec', g.usual_latency_sec)
+    FROM rate_groups g WHERE g.key = p_job.group_key);
+END $$;
+
 -- End a running attempt: group first, then job and attempt, then what the group may do next. Returns the state that
 -- the job moved to, NULL if the attempt is no longer current (nothing was written). With `p_boot` the worker's freed slot
 -- goes on at once with the head of the group that has been ready longest (rule R5), unless a submit may have made
--- another one ready: then a fold has to come first.
-CREATE OR REPLACE FUNCTION rl_settle_v3(
+-- another one ready: then a fold has to come first. With `p_busy` what was taken has begun, and `o_begun` is what its body
+-- starts with: what `running.START` would answer.
+CREATE OR REPLACE FUNCTION rl_settle_v4(
     p_job text, p_attempt integer, p_group text, p jsonb, p_refresh boolean, p_worker text, p_boot text,
-    p_lease double precision, p_lanes text[], p_now timestamptz
+    p_lease double precision, p_lanes text[], p_busy double precision, p_now timestamptz
 ) RETURNS TABLE (o_status text, o_job_id text, o_attempt integer, o_claim_no bigint, o_group text, o_kind text,
-                 o_target text)
+                 o_target text, o_begun jsonb)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_now timestamptz; v_job jobs%ROWTYPE; v_responded timestamptz; v_next timestamptz; v_started timestamptz;
     v_taken jobs%ROWTYPE; v_key text; v_ready timestamptz;
@@ -268,10 +292,10 @@ BEGIN
             WHERE g.ready_at <= v_now AND g.key <> v_job.group_key AND (p_lanes IS NULL OR g.key ~ ANY (p_lanes))
             ORDER BY g.ready_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
             IF FOUND THEN
-                SELECT * INTO v_taken FROM rl_take_v3(v_key, p_worker, p_boot, p_lease, v_now);
+                SELECT * INTO v_taken FROM rl_take_v4(v_key, p_worker, p_boot, p_lease, p_busy, v_now);
                 IF NOT FOUND THEN PERFORM rl_refresh_v3(ARRAY[v_key], v_now); END IF;
             ELSIF p_lanes IS NULL OR v_job.group_key ~ ANY (p_lanes) THEN
-                SELECT * INTO v_taken FROM rl_take_v3(v_job.group_key, p_worker, p_boot, p_lease, v_now);
+                SELECT * INTO v_taken FROM rl_take_v4(v_job.group_key, p_worker, p_boot, p_lease, p_busy, v_now);
             END IF;
         END IF;
         -- a lane that has gone on has no moment; for the others in a later statement: a submit that committed while this one
@@ -283,6 +307,7 @@ BEGIN
     END IF;
     o_status := v_job.status; o_job_id := v_taken.job_id; o_attempt := v_taken.attempt;
     o_claim_no := v_taken.claim_no; o_group := v_taken.group_key; o_kind := v_taken.kind; o_target := v_taken.target_code;
+    IF v_taken.started_at IS NOT NULL THEN o_begun := rl_begun_v1(v_taken, v_now); END IF;
     RETURN NEXT;
 END $$;
 

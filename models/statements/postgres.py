@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection
 
-from models.claim import Claim, Round, Taker
+from models.claim import Claim, Round, Started, Taker, started_of
 
 _CLAIM = "SELECT * FROM rl_claim_v3(%s, %s, %s, %s, %s::text[], %s::timestamptz)"
 _FOLD = "SELECT rl_fold_v1(%s, %s::timestamptz)"
 _REFRESH = "SELECT rl_refresh_v3(%s::text[], coalesce(%s::timestamptz, clock_timestamp()))"
 _RENEW = "SELECT * FROM rl_renew_v1(%s::text[], %s::integer[], %s, %s, %s::timestamptz)"
-_SETTLE = "SELECT * FROM rl_settle_v3(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s::timestamptz)"
+_SETTLE = "SELECT * FROM rl_settle_v4(%s, %s, %s, %s::jsonb, %s, %s, %s, %s, %s::text[], %s, %s::timestamptz)"
+_NOBODY = (None,) * len(Taker._fields)
 #: sessions of ours that stand in a transaction for longer than they may: the server's own timer was seen to miss one
 _END_FROZEN = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-    WHERE datname = current_database() AND usename = current_user AND application_name = 'ratelane'
+    WHERE datname = current_database() AND usename = current_user AND application_name LIKE %s
       AND state LIKE 'idle in transaction%%' AND pid <> pg_backend_pid()
       AND state_change < clock_timestamp() - make_interval(secs => %s)"""
 _LOCK_GROUP = "SELECT key FROM rate_groups WHERE key = ANY(%s::text[]) ORDER BY key FOR NO KEY UPDATE"
@@ -49,16 +51,20 @@ def claim(
 def settle(
     conn: Connection, job_id: str, attempt: int, group: str, writes: dict[str, Any], *, refresh: bool,
     take: Taker | None, now: datetime | None,
-) -> tuple[str | None, Claim | None]:
+) -> tuple[str | None, Claim | None, Started | None]:
     """End a running attempt with `writes` (see `ledger.writes_of`); returns the new state, None if it is stale.
 
     With `take` the head of the group that has been ready longest is claimed in the same transaction; it is the second
-    value.
+    value. The third is what its body starts with, if it has begun there as well.
     """
     document = json.dumps(writes, ensure_ascii=False)
-    status, job, number, claim_no, key, kind, target = conn.exec_driver_sql(
-        _SETTLE, (job_id, attempt, group, document, refresh, *(take or (None, None, None, None)), now)).one()
-    return status, None if job is None else Claim(job, number, claim_no, key, kind, target)
+    status, job, number, claim_no, key, kind, target, begun = conn.exec_driver_sql(
+        _SETTLE, (job_id, attempt, group, document, refresh, *(take or _NOBODY), now)).one()
+    if job is None:
+        return status, None, None
+    claim = Claim(job, number, claim_no, key, kind, target)
+    row = None if begun is None else SimpleNamespace(job_id=job, attempt=number, **begun)
+    return status, claim, None if row is None else started_of(claim, row)
 
 
 def refresh(conn: Connection, keys: Sequence[str], now: datetime | None) -> int:
@@ -71,12 +77,13 @@ def lock_groups(conn: Connection, keys: Sequence[str]) -> None:
     conn.exec_driver_sql(_LOCK_GROUP, (list(keys),)).all()
 
 
-def end_frozen(conn: Connection, limit_sec: float) -> int:
+def end_frozen(conn: Connection, limit_sec: float, name: str = "ratelane%") -> int:
     """End sessions of ours that have stood idle in a transaction for longer than `limit_sec`; returns how many.
 
+    `name` is a pattern of how they call themselves; without one it is all of ours.
     A process that is frozen inside a transaction must not hold a lane (design, section 3).
     """
-    return int(conn.exec_driver_sql(_END_FROZEN, (limit_sec,)).scalar_one())
+    return int(conn.exec_driver_sql(_END_FROZEN, (name, limit_sec)).scalar_one())
 
 
 def renew(

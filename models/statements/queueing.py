@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     Connection,
     Float,
     Insert,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Select,
     String,
     Update,
+    and_,
     bindparam,
     case,
     delete,
@@ -117,11 +119,15 @@ IS_JOB = jobs.c.job_id == bindparam("b_job", type_=String())
 GROUP_OF = select(jobs.c.seq, jobs.c.group_key, jobs.c.status).where(IS_JOB)
 
 #: A claim that never started goes back to its place; nothing is spent but the number of the attempt.
+#: a running job that was taken and begun in the transaction that ended another: nothing else makes both one moment
+HAS_FOLLOWED = jobs.c.started_at == jobs.c.claimed_at
 HAND_BACK = (
     update(jobs)
     .where(jobs.c.job_id == bindparam("b_job", type_=String()),
            jobs.c.attempt == bindparam("b_attempt", type_=Integer()),
-           jobs.c.status == "running", jobs.c.started_at.is_(None))
+           jobs.c.status == "running",
+           # who knows that the body has not run may give back one that began with its claim
+           jobs.c.started_at.is_(None) | and_(bindparam("b_begun", type_=Boolean()), HAS_FOLLOWED))
     .values(
         # a stop request that came meanwhile is answered now: nobody else would
         status=case((jobs.c.stop_requested, "cancelled"), else_="queued"),
@@ -131,7 +137,7 @@ HAND_BACK = (
         wait_reason=case((jobs.c.stop_requested, ""), (jobs.c.wait_reason == "", "handed_back"),
                          else_=jobs.c.wait_reason),
         stop_requested=False, park_requested=False, lease_until=None, busy_until=None, updated_at=db_now(),
-        worker=None, boot_id=None)
+        started_at=None, worker=None, boot_id=None)
     .returning(jobs.c.status)
 )
 
@@ -179,6 +185,7 @@ def running_of(boot_ids: list[str]) -> Select[Any]:
     """Find the running jobs that these worker boots claimed."""
     return select(
         jobs.c.job_id, jobs.c.attempt, jobs.c.group_key, jobs.c.started_at.is_not(None).label("started"),
+        func.coalesce(HAS_FOLLOWED, False).label("followed"),
         seconds_from(jobs.c.claimed_at, db_now()).label("age_sec"),
     ).where(IS_RUNNING, jobs.c.boot_id.in_(boot_ids))
 

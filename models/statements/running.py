@@ -37,11 +37,10 @@ def _of_group(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return select(column).where(rate_groups.c.key == jobs.c.group_key).scalar_subquery()
 
 
-#: The body's first statement: it runs only if nobody has started this attempt yet. Returns the row it works with.
-START = (
+_BEGIN = (
     update(jobs)
     .where(*FENCE, jobs.c.started_at.is_(None))
-    .values(started_at=db_now(), updated_at=db_now(), wait_reason="",
+    .values(started_at=db_now(), updated_at=db_now(),
             busy_until=plus_seconds(db_now(), bindparam("b_busy", type_=Float())))
     .returning(
         jobs.c.job_id, jobs.c.attempt, jobs.c.claim_no, jobs.c.group_key, jobs.c.kind, jobs.c.target_code,
@@ -57,6 +56,11 @@ START = (
         _of_group(rate_groups.c.usual_latency_sec).label("usual_latency_sec"),
     )
 )
+
+#: The body's first statement: it runs only if nobody has started this attempt yet. Returns the row it works with.
+START = _BEGIN.values(wait_reason="")
+#: The same for a job that was taken in this transaction (SQLite): why it waited is kept, in case it is handed back.
+FOLLOW = _BEGIN
 
 #: What the guard and the waits look at.
 PULSE = (

@@ -15,8 +15,10 @@ from sqlalchemy import (
     String,
     Update,
     bindparam,
+    case,
     delete,
     func,
+    literal,
     or_,
     select,
     tuple_,
@@ -182,10 +184,15 @@ def _free(*conditions: Any) -> Select[Any]:
 def repoint(old: int, new: int, values: Mapping[str, Any], *, restart: bool) -> Update:
     """Make the queued jobs of run `old` those of run `new` (rule S7, overlap ``next``); returns their ids.
 
-    `values` are what the new run's jobs have: options, priority, force, window. With `restart` they begin anew: what
-    was seen for another date says nothing of this one. When they are due stays, so no group is locked.
+    `values` are what the new run's jobs have: options, priority, force. With `restart` they begin anew: what was seen for
+    another date, or without reading it, says nothing of this run. Without, one that was forced stays so. When they are due
+    stays, so no group is locked.
     """
     written: dict[str, Any] = {"run_id": new, "updated_at": db_now(), **values}
+    if not restart:
+        written["force"] = or_(jobs.c.force, literal(bool(values["force"])))
+        written["options"] = case((jobs.c.options["refetch"].as_boolean(), jobs.c.options),
+                                  else_=literal(values["options"], Json))
     if restart:
         written |= {"last_completed_page": jobs.c.resume_from_page, "row_page": jobs.c.resume_from_page,
                     "checkpoint": None, "failures": 0, "recoveries_row": 0, "cooldown_row": 0, "deadlines_row": 0}
@@ -194,9 +201,16 @@ def repoint(old: int, new: int, values: Mapping[str, Any], *, restart: bool) -> 
 
 
 def leave_key(old: int, suffix: str) -> Update:
-    """Take the dedupe keys of the running jobs of run `old` away, so that the new run's jobs queue behind them."""
+    """Take the dedupe keys of the running jobs of run `old` away, so that the new run's jobs queue behind them.
+
+    They gain `suffix`, and where another job has that key already, as one that was parked then, their id as well.
+    """
     mine = _free(jobs.c.run_id == old, jobs.c.job_id.in_(_of_run(old)), IS_RUNNING, jobs.c.dedupe_key.is_not(None))
-    return update(jobs).where(jobs.c.job_id.in_(mine), IS_RUNNING).values(dedupe_key=jobs.c.dedupe_key + suffix)
+    other, key = jobs.alias(), jobs.c.dedupe_key + suffix
+    taken = select(other.c.job_id).where(other.c.dedupe_key == key, other.c.status.in_(("queued", "running"))).correlate(
+        jobs).exists()
+    return update(jobs).where(jobs.c.job_id.in_(mine), IS_RUNNING).values(
+        dedupe_key=case((taken, key + ":" + jobs.c.job_id), else_=key))
 
 
 def count_in(conn: Connection, new: int, old: int, job_ids: Sequence[str]) -> None:

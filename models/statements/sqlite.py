@@ -13,8 +13,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from models.base import to_micros
-from models.claim import Claim, Round, Taker
+from models.base import from_micros, to_micros
+from models.claim import Claim, Round, Started, Taker, started_of
+from models.statements import running
 from models.statements.sqlite_lanes import SECOND, moment, refresh_lanes, served, take_head, take_oldest
 
 
@@ -105,14 +106,14 @@ _HOME = """
 def settle(
     conn: Connection, job_id: str, attempt: int, _group: str, writes: dict[str, Any], *, refresh: bool,
     take: Taker | None, now: datetime | None,
-) -> tuple[str | None, Claim | None]:
+) -> tuple[str | None, Claim | None, Started | None]:
     """End a running attempt with `writes`; returns the new state and the lane's next claim, as on PostgreSQL."""
     at = moment(conn, now)
     before = conn.exec_driver_sql(
         "SELECT stop_requested, started_at FROM jobs WHERE job_id = ? AND attempt = ? AND status = 'running' "
         "AND (? IS NULL OR lease_until <= ?)", (job_id, attempt, *[_given(writes, "lease_was")] * 2)).first()
     if before is None:
-        return None, None
+        return None, None, None
     conn.exec_driver_sql(_SETTLE, _settling(job_id, attempt, writes, at, bool(before.stop_requested)))
     row = conn.exec_driver_sql(
         "SELECT status, group_key, site_code, run_after, last_completed_page, last_response_at, last_interval_sec "
@@ -127,7 +128,17 @@ def settle(
     _settle_group(conn, job_id, row, writes, at)
     if refresh:
         refresh_lanes(conn, [row.group_key], at)
-    return str(row.status), None if take is None else take_oldest(conn, at, take)
+    following = None if take is None else take_oldest(conn, at, take)
+    return str(row.status), following, None if take is None or following is None else _begin(conn, following, take, at)
+
+
+def _begin(conn: Connection, claim: Claim, take: Taker, at: int) -> Started | None:
+    """Write that the body of a job that was taken just now begins, at the same moment, if the taker wants it to."""
+    if take.busy_sec is None:
+        return None
+    row = conn.execute(running.FOLLOW, {
+        "b_job": claim.job_id, "b_attempt": claim.attempt, "b_busy": take.busy_sec, "p_now": from_micros(at)}).one()
+    return started_of(claim, row)
 
 
 def _settle_group(conn: Connection, job_id: str, row: Any, writes: dict[str, Any], at: int) -> None:

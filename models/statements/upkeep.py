@@ -90,8 +90,10 @@ def expire(job_ids: Sequence[str], keys: Sequence[str] | None = None) -> Update:
     )
 
 
-def _seconds_now() -> ColumnElement[int]:
-    return cast(seconds_from(literal(EPOCH, UtcDateTime()), db_now()), BigInteger)
+def _seconds_now(conn: Connection) -> ColumnElement[int]:
+    since = seconds_from(literal(EPOCH, UtcDateTime()), db_now())
+    # SQLite's cast cuts the fraction off; PostgreSQL's rounds, and a moment to come would hide what happens until then
+    return cast(func.floor(since) if conn.dialect.name == "postgresql" else since, BigInteger)
 
 
 def moment_of(name: str) -> Select[Any]:
@@ -100,9 +102,9 @@ def moment_of(name: str) -> Select[Any]:
 
 
 def keep_moment(conn: Connection, name: str) -> Any:
-    """Keep the present moment as `name`, unless one is kept."""
+    """Keep the second that has begun as `name`, unless one is kept."""
     make = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
-    return make(marks).values(name=name, value=_seconds_now()).on_conflict_do_nothing()
+    return make(marks).values(name=name, value=_seconds_now(conn)).on_conflict_do_nothing()
 
 
 #: a job whose callbacks are not sent yet is their outbox

@@ -19,7 +19,7 @@ from config.clock import Stopwatch
 from config.logs import get_logger, log_event
 from config.settings import Settings
 from models.attempt import limits_of
-from models.claim import Claim, Taker
+from models.claim import Begun, Claim, Taker
 from models.db import Database
 from models.ledger import Ledger
 from models.reaper import Reaper
@@ -74,9 +74,11 @@ class Desk:
 
     def free_slots(self) -> int:
         """Return how many more claims this worker can start at once (rule R6)."""
+        return max(0, self.size() - len(self.inflight) - self._ordinary())
+
+    def _ordinary(self) -> int:
         # ordinary tasks (not from lanes) take slots too; claims that are not handed over yet make them look fewer
-        ordinary = max(0, len(state.reserved_requests) - len(self.inflight))
-        return max(0, self.size() - len(self.inflight) - ordinary)
+        return max(0, len(state.reserved_requests) - len(self.inflight))
 
     def row(self) -> dict[str, Any]:
         """Return this worker's row, without its times."""
@@ -111,16 +113,25 @@ class Desk:
         self.wake.set()
 
     def taker(self) -> Taker | None:
-        """Return who may go on with a next job at the end of one, None while nothing new may be taken."""
+        """Return who may go on with a next job at the end of one, None while nothing new may be taken.
+
+        The body of that job begins in the slot that has become free, unless an ordinary task might be in it first.
+        """
         if not self.may_take():
             return None
-        return Taker(self.name, self.boot_id, self.settings.lease_sec, self.lanes)
+        settings = self.settings
+        busy = settings.park_after_sec + settings.request_timeout_sec if not self._ordinary() else None
+        return Taker(self.name, self.boot_id, settings.lease_sec, self.lanes, busy)
 
-    def go_on(self, ended: Claim, claim: Claim) -> None:
-        """Hold and hand over a claim that was taken together with the end of the job `ended`."""
-        for twice in self.inflight.add([claim]):
+    def go_on(self, ended: Claim, claim: Claim, begun: Begun | None = None) -> None:
+        """Hold and hand over a claim that was taken, and perhaps begun, together with the end of the job `ended`."""
+        if begun is not None and begun.asked.elapsed() > self.settings.handover_timeout_sec / 2:
+            # the answer was so long under way that the heartbeat may be about to hand the job back
+            self.give_back(Held(claim, begun=begun))
+            return
+        for twice in self.inflight.add([claim], begun):
             # an older body of the same job has not ended in this process yet: it must not meet itself
-            self.give_back(Held(twice))
+            self.give_back(Held(twice, begun=begun))
             return
         held = self.inflight.get(claim.job_id, claim.attempt)
         before = self.inflight.get(ended.job_id, ended.attempt)
@@ -161,10 +172,14 @@ class Desk:
     def _run(self, what: str, held: Held) -> None:
         claim = held.claim
         if what == "hand_back":
-            self.ledger.hand_back(claim.job_id, claim.attempt, claim.group, wait_sec=self.refusal_wait(claim.group))
+            self.ledger.hand_back(claim.job_id, claim.attempt, claim.group, wait_sec=self.refusal_wait(claim.group),
+                                  begun=self.inflight.withdraw(held))
             self.inflight.end(claim.job_id, claim.attempt)
         elif what == "cancel":
             self.ledger.cancel(claim.job_id)
+        elif self.inflight.withdraw(held):
+            # its end came before its body: nothing has run
+            self.ledger.hand_back(claim.job_id, claim.attempt, claim.group, begun=True)
         else:
             self.reaper.recover(claim.job_id, claim.attempt, claim.group)
 

@@ -115,7 +115,8 @@ class Heartbeat(threading.Thread):
             held = self.desk.inflight.get(job, attempt)
             if held is None:
                 continue
-            held.started = held.started or started
+            # what began with its claim says so before its body runs here
+            held.started = held.started or (started and held.begun is None)
             locked = locked or answer == "locked"
             if answer == "lost" and held.started:
                 # its body may still live: the slot stays occupied until the request ends, the lease is another's
@@ -137,7 +138,8 @@ class Heartbeat(threading.Thread):
             late = held.since.elapsed() > self.desk.settings.handover_timeout_sec
             if late and not held.started and not held.lost:
                 claim = held.claim
-                if self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group):
+                begun = self.desk.inflight.withdraw(held)
+                if self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group, begun=begun):
                     held.lost = True
                     if held.handed:
                         # the pool has it and does not start it: the slot is as good as lost until the request ends
@@ -147,13 +149,19 @@ class Heartbeat(threading.Thread):
 
     def _look_for_leftovers(self) -> None:
         """Rows of this boot that it does not hold: a claim whose answer got lost, or an end that settled nothing."""
-        for row in self.desk.ledger.running_of(self.desk.boot_id):
+        entered = self.desk.inflight.entered()
+        rows = self.desk.ledger.running_of(self.desk.boot_id)
+        self.desk.inflight.settled(entered - {(row.job_id, row.attempt) for row in rows})
+        for row in rows:
             if self.desk.inflight.get(row.job_id, row.attempt) is not None:
                 continue
-            if row.age_sec < self.desk.settings.handover_timeout_sec and not row.started:
+            # what began with its claim and was never entered here: the answer got lost, or is still under way
+            unseen = row.followed and (row.job_id, row.attempt) not in self.desk.inflight.entered()
+            not_started = unseen or not row.started
+            if not_started and row.age_sec < self.desk.settings.handover_timeout_sec:
                 continue
-            if not row.started:
-                self.desk.ledger.hand_back(row.job_id, row.attempt, row.group_key)
+            if not_started:
+                self.desk.ledger.hand_back(row.job_id, row.attempt, row.group_key, begun=unseen)
             elif self.desk.inflight.get(row.job_id, row.attempt) is None:
                 self.desk.reaper.recover(row.job_id, row.attempt, row.group_key)
 

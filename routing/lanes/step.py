@@ -184,7 +184,8 @@ class LaneConsumer(bootsteps.StartStopStep):
         try:
             for held in self.desk.inflight.all():
                 claim = held.claim
-                self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group)
+                begun = self.desk.inflight.withdraw(held)
+                self.desk.ledger.hand_back(claim.job_id, claim.attempt, claim.group, begun=begun)
             self.desk.ledger.seen(self.desk.boot_id, stopped=True)
             if not self.desk.ledger.running_of(self.desk.boot_id):
                 LifeLock.forget(self.desk.settings.home, self.desk.boot_id)

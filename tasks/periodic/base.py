@@ -76,7 +76,12 @@ class Run:
 
 
 class PeriodicWork(ABC):
-    """What a kind of periodic work answers. Objects are stateless: any process asks any of them at any time."""
+    """What a kind of periodic work answers. Objects are stateless: any process asks any of them at any time.
+
+    `asks_about` names entries whose runs `plan` looks at: what is over of them is ended before it is asked.
+    """
+
+    asks_about: tuple[str, ...] = ()
 
     @abstractmethod
     def plan(self, conn: Connection, run: Run) -> FanOut | Outcome:

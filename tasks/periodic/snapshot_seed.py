@@ -39,6 +39,8 @@ def decide(conn: Connection, day: date, settings: Settings, entry: str = NAME) -
 class SnapshotSeed(PeriodicWork):
     """One job in the lane of seeds, unless there is nothing to do."""
 
+    asks_about = (SNAPSHOT,)
+
     def plan(self, conn: Connection, run: Run) -> FanOut | Outcome:
         """Ask whether there is anything to clone; the job asks again."""
         found = decide(conn, run.stat_date, run.settings, run.entry.name)

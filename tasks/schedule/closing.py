@@ -20,13 +20,14 @@ from models.agenda import records
 from models.db import Database, is_transient
 from models.outcome import message_of
 from models.queries.schedule import run_rows, tally_of
-from tasks.periodic.base import Run, work_of
+from tasks.periodic.base import WORKS, Run, work_of
 from tasks.schedule import planner
 from tasks.schedule.entries import Configured
-from tasks.schedule.rows import row_of, run_of, standing_of
+from tasks.schedule.rows import row_of, run_of
 from tasks.schedule.syncing import of_row
 from tasks.schedule.terms import Kind, Outcome
 from tasks.schedule.turns import end_run, log, tell, told
+from tasks.schedule.unread import standing_at_best
 
 #: runs that are looked at in one go
 AT_ONCE = 1_000
@@ -46,6 +47,12 @@ def close_over(db: Database, settings: Settings, known: Mapping[str, Configured]
         if ended and taken.elapsed() >= within_sec:
             break
     return ended
+
+
+def asked_by(known: Mapping[str, Configured], names: Sequence[str]) -> list[str]:
+    """Return the entries whose runs the work of these entries asks about: what is over of them must have its end."""
+    scopes = (known[name].scope for name in names if name in known)
+    return sorted({other for scope in scopes if scope.task in WORKS for other in work_of(scope).asks_about})
 
 
 def _close(db: Database, settings: Settings, known: Mapping[str, Configured], run_id: int, name: str,
@@ -73,7 +80,7 @@ def _closed(db: Database, settings: Settings, known: Mapping[str, Configured], r
         found = run_rows(conn, [run_id]).get(run_id)
         if found is None or found["outcome"] is not None or not records.is_over(conn, run_id):
             return False
-        one, standing, info = of_row(known, row), standing_of(row), run_of(found)
+        one, standing, info = of_row(known, row), standing_at_best(conn, row), run_of(found)
         run = Run(run_id, one.entry, one.scope, info, now, settings)
         answer = outcome or _judged(conn, one, run)
         ending = planner.ended(one.entry, standing, answer, now, run=info)

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from config.settings import Settings
-from models.queries.schedule import config_documents
+from models.queries.schedule import Mark, config_documents, mark_of
 from tasks.periodic.base import WORKS, NamedTask, Scope
 from tasks.schedule import builtin
 from tasks.schedule.calendar import Every, Times, Window
@@ -48,9 +48,31 @@ class Configured:
         return rules_of(self.entry, self.scope)
 
 
-def configured(conn: Connection, settings: Settings) -> dict[str, Configured]:
+class Outdated(Exception):
+    """The file says something else by now: read it again, and decide again."""
+
+
+class Known(dict[str, Configured]):
+    """All entries by name, as they were configured at `mark`."""
+
+    def __init__(self, mark: Mark, found: Mapping[str, Configured]) -> None:
+        super().__init__(found)
+        self.mark = mark
+
+    def require_present(self, conn: Connection) -> None:
+        """Raise Outdated if the file says something else by now.
+
+        Ask it with the rows of entries locked, before they are written: what another beat has written under newer rules is
+        then neither overwritten nor run by older ones.
+        """
+        if mark_of(conn) != self.mark:
+            raise Outdated
+
+
+def configured(conn: Connection, settings: Settings) -> Known:
     """Return all entries by name, as the settings and the loaded file have them."""
-    return configured_by(config_documents(conn), settings)
+    # the mark first: a load between the two statements makes what was read outdated, and never what is outdated present
+    return Known(mark_of(conn), configured_by(config_documents(conn), settings))
 
 
 def configured_by(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> dict[str, Configured]:

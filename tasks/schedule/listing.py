@@ -5,7 +5,8 @@ Runs are read with `models.queries.schedule.run` and `runs_of`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,14 +16,19 @@ from config import clock
 from config.errors import BadInput
 from config.settings import Settings
 from models.db import Database
+from models.outcome import message_of
+from models.queries.entries import UNREADABLE, rows_of
 from models.queries.reading import iso
-from models.queries.schedule import entry_rows, tally_of, usual_lengths, zone_of
+from models.queries.schedule import tally_of, usual_lengths, zone_of
 from tasks.schedule import planner
 from tasks.schedule import preview as previewing
+from tasks.schedule.calendar import stat_date
 from tasks.schedule.entries import Configured, configured
-from tasks.schedule.rows import entry_of, outcome_document, standing_of
-from tasks.schedule.syncing import of_row
-from tasks.schedule.terms import Entry, Standing
+from tasks.schedule.preview import Occurrence
+from tasks.schedule.rows import Row, outcome_document, standing_of
+from tasks.schedule.syncing import of_row, rules_before
+from tasks.schedule.terms import Action, Entry, Kind, Outcome, Standing, Status
+from tasks.schedule.unread import after_failure, salvaged
 
 #: moments that an entry's document names
 NEXT_RUNS = 3
@@ -56,36 +62,50 @@ def preview(db: Database, settings: Settings, start: datetime, end: datetime, *,
         found = _standings(conn, settings, now)
         where = zone_of(conn)
         usual = {name: timedelta(seconds=length) for name, length in usual_lengths(conn).items()}
-    planned = [(one.entry, standing) for name, (one, standing) in found.items() if among is None or name in among]
+    planned: list[tuple[Entry, Standing]] = []
+    unread: list[Occurrence] = []
+    for name, (one, standing, wrong) in found.items():
+        if among is not None and name not in among:
+            continue
+        if wrong and one.entry.enabled:
+            due = max(now, standing.due_at or now)
+            standing = after_failure(one.entry, standing, due)  # noqa: PLW2901 - what the preview goes on from
+            unread.append(Occurrence(one.entry.name, due, Action.SKIP, None, wrong, stat_date(due, one.entry.zone)))
+        planned.append((one.entry, standing))
+    lines = [each for each in unread if start <= each.due_at <= end]
+    lines += previewing.preview(planned, start, end, now, usual=usual)
     return [
         {"name": each.name, "due_at": iso(each.due_at, where), "action": str(each.action), "until": iso(each.until, where),
          "reason": each.reason, "stat_date": each.stat_date.isoformat()}
-        for each in previewing.preview(planned, start, end, now, usual=usual)]
+        for each in sorted(lines, key=lambda each: (each.due_at, each.name))]
 
 
-def _standings(conn: Connection, settings: Settings, now: datetime) -> dict[str, tuple[Configured, Standing]]:
-    """Return every configured entry with how it stands, as the next tick would find it."""
-    known, rows = configured(conn, settings), entry_rows(conn)
-    found: dict[str, tuple[Configured, Standing]] = {}
+def _standings(conn: Connection, settings: Settings, now: datetime) -> dict[str, tuple[Configured, Standing, str]]:
+    """Return every configured entry with how it stands, as the next tick would find it, and why nobody can say so."""
+    known, rows = configured(conn, settings), rows_of(conn)
+    found: dict[str, tuple[Configured, Standing, str]] = {}
     for name, one in known.items():
         row = rows.get(name)
         if row is None:
-            found[name] = one, planner.first(one.entry, now)
+            found[name] = one, planner.first(one.entry, now), ""
         else:
             found[name] = _edited(of_row(known, row), row, now)
     return found
 
 
-def _edited(one: Configured, row: Mapping[str, Any], now: datetime) -> tuple[Configured, Standing]:
-    standing = standing_of(row)
+def _edited(one: Configured, row: Row, now: datetime) -> tuple[Configured, Standing, str]:
+    try:
+        standing = standing_of(row)
+    except UNREADABLE as error:
+        wrong = f"the row cannot be read: {message_of(error)}"
+        return one, replace(salvaged(row), status=Status.FAILED, last_outcome=Outcome(Kind.FAILED, wrong)), wrong
     if row["rules"] == one.rules:
-        return one, standing
-    before, _ = entry_of(row["name"], row["rules"], paused=bool(row["paused"]))
-    return one, planner.edited(one.entry, standing, now, before=before).standing
+        return one, standing, ""
+    return one, planner.edited(one.entry, standing, now, before=rules_before(one, row)).standing, ""
 
 
-def _document(conn: Connection, found: tuple[Configured, Standing], now: datetime) -> dict[str, Any]:
-    one, standing = found
+def _document(conn: Connection, found: tuple[Configured, Standing, str], now: datetime) -> dict[str, Any]:
+    one, standing, _ = found
     entry, running, last = one.entry, standing.running, standing.last_outcome
     progress: Any = standing.progress
     if running is not None and running.run_id is not None:

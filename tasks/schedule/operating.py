@@ -38,13 +38,15 @@ def by_hand(entry: Entry, standing: Standing, now: datetime, *, force: bool = Fa
     if running is not None and (entry.overlap == Overlap.JOIN or (entry.overlap == Overlap.NEXT and not force)):
         return Refusal("running", run=running)
     plan, recorded = _absorbed(entry, standing, day, now)
+    absorbs = bool(recorded)
     closes = running if entry.overlap == Overlap.NEXT else None
     if closes is not None:
+        absorbs = absorbs or closes.absorbs or closes.source != "manual"
         recorded += (Recorded(closes.occurrence, closes.try_no, closes.stat_date, Outcome(Kind.MADE_UP, "by_hand"),
                               closes.source),)
     # the key of a run is its occurrence: a run by hand at a regular moment is still another one
     regular = entry.when.latest(now, entry.zone) == now
-    run = RunInfo(now + timedelta(microseconds=regular), 1, day, now, "manual", force)
+    run = RunInfo(now + timedelta(microseconds=regular), 1, day, now, "manual", force, absorbs=absorbs)
     after = replace(plan, status=Status.RUNNING, running=run, last_run_at=now)
     return Turn(Action.RUN, "by_hand", after, run=run, closes=closes, recorded=recorded)
 

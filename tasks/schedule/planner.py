@@ -129,6 +129,8 @@ def ended(entry: Entry, standing: Standing, outcome: Outcome, now: datetime, *, 
     if run is None or outcome.kind not in _STATUS_AFTER:
         raise ValueError(f"{entry.name}: {outcome.kind} ends no run" if run else f"{entry.name} has no running run")
     current = standing.running is not None and _key(standing.running) == _key(run)
+    if current and standing.running is not None:
+        run = replace(run, absorbs=standing.running.absorbs)
     again, reason = _again(entry, standing, outcome, run, now, current)
     if outcome.kind == Kind.DEFERRED:
         # a deferral that nothing follows would leave its occurrence open
@@ -140,7 +142,8 @@ def ended(entry: Entry, standing: Standing, outcome: Outcome, now: datetime, *, 
         failures = run.failures + (outcome.kind == Kind.FAILED)
         due_for = DueFor.DEFERRED if outcome.kind == Kind.DEFERRED else DueFor.AGAIN
         after = replace(after, due_at=again, due_for=due_for, occurrence=run.occurrence, try_no=run.try_no + 1,
-                        failures=failures, due_date=run.stat_date, source=run.source, force=run.force)
+                        failures=failures, due_date=run.stat_date, force=run.force,
+                        source="schedule" if run.absorbs else run.source)
     return Ending(outcome, after, reason, again)
 
 
@@ -159,12 +162,17 @@ def _again(entry: Entry, standing: Standing, outcome: Outcome, run: RunInfo, now
         return None, "another_try_is_planned"
     if outcome.kind == Kind.FAILED and entry.max_tries is not None and run.failures + 1 >= entry.max_tries:
         return None, "tries_used_up"
-    if outcome.kind == Kind.SKIPPED and run.source == "manual":
+    if outcome.kind == Kind.SKIPPED and _is_answer(run):
         return None, "answered_by_hand"
     wanted = outcome.until or now + _wait(entry, outcome)
     if outcome.kind == Kind.DEFERRED:
         return min(wanted, regular), outcome.reason or "deferred"
     return (wanted, "again") if wanted < regular else (None, "next_regular_moment")
+
+
+def _is_answer(run: RunInfo) -> bool:
+    """Tell whether `run` answers somebody and nothing else: it stands for nothing that the schedule would have tried."""
+    return run.source == "manual" and not run.absorbs
 
 
 def _wait(entry: Entry, outcome: Outcome) -> timedelta:
@@ -176,7 +184,8 @@ def _wait(entry: Entry, outcome: Outcome) -> timedelta:
 
 def _past(standing: Standing, outcome: Outcome, run: RunInfo, now: datetime) -> Standing:
     """Remember an end: a success moves `last_success_at`, and nothing but progress or success the stat date (S3, S5)."""
-    after = replace(standing, last_outcome=outcome, skips_row=standing.skips_row + 1 if outcome.skipped else 0)
+    skips = standing.skips_row + (not _is_answer(run)) if outcome.skipped else 0
+    after = replace(standing, last_outcome=outcome, skips_row=skips)
     if outcome.ok:
         same = standing.stat_date == run.stat_date
         progress = outcome.progress or (standing.progress if same else None)

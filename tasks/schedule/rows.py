@@ -78,16 +78,18 @@ def row_of(entry: Entry, rules: Mapping[str, Any], standing: Standing, now: date
 
 
 def standing_of(row: Mapping[str, Any]) -> Standing:
-    """Return how the entry of a row stands."""
+    """Return how the entry of a row stands; raises one of `models.queries.entries.UNREADABLE` if nobody can say."""
+    if "unreadable" in row:
+        raise ValueError(row["unreadable"])
     plan, running = row["plan"], row["plan"].get("running")
     return Standing(
         due_at=row["due_at"], status=Status(row["status"]), due_for=DueFor(plan["due_for"]),
-        occurrence=_moment(plan["occurrence"]), try_no=plan["try_no"], failures=plan["failures"],
-        due_date=_date(plan["due_date"]), source=plan["source"], force=plan["force"], after=_moment(plan["after"]),
-        running=None if running is None else _run(running), stat_date=row["stat_date"], progress=row["progress"],
+        occurrence=moment_of(plan["occurrence"]), try_no=_number(plan["try_no"]), failures=_number(plan["failures"]),
+        due_date=date_of(plan["due_date"]), source=plan["source"], force=plan["force"], after=moment_of(plan["after"]),
+        running=None if running is None else running_of(running), stat_date=row["stat_date"], progress=_mapping(row["progress"]),
         last_run_at=row["last_run_at"],
-        last_outcome=None if row["last_outcome"] is None else _outcome(row["last_outcome"]),
-        last_success_at=row["last_success_at"], skips_row=plan["skips_row"], since=_moment(plan.get("since")))
+        last_outcome=None if row["last_outcome"] is None else outcome_of(row["last_outcome"]),
+        last_success_at=row["last_success_at"], skips_row=_number(plan["skips_row"]), since=moment_of(plan.get("since")))
 
 
 def outcome_document(outcome: Outcome) -> Row:
@@ -96,8 +98,9 @@ def outcome_document(outcome: Outcome) -> Row:
             "until": _text(outcome.until), "by": outcome.by}
 
 
-def _outcome(document: Mapping[str, Any]) -> Outcome:
-    return Outcome(Kind(document["outcome"]), document["reason"], _moment(document["until"]), by=document["by"])
+def outcome_of(document: Mapping[str, Any]) -> Outcome:
+    """Return the outcome of a document."""
+    return Outcome(Kind(document["outcome"]), document["reason"], moment_of(document["until"]), by=document["by"])
 
 
 def run_row(entry: str, run: RunInfo, now: datetime) -> Row:
@@ -125,22 +128,38 @@ def recorded_row(entry: str, each: Recorded, now: datetime, run_id: int | None) 
 def _run_document(run: RunInfo) -> Row:
     return {"occurrence": _text(run.occurrence), "try_no": run.try_no, "stat_date": _text(run.stat_date),
             "started_at": _text(run.started_at), "source": run.source, "force": run.force, "failures": run.failures,
-            "run_id": run.run_id}
+            "run_id": run.run_id, "absorbs": run.absorbs}
 
 
-def _run(document: Mapping[str, Any]) -> RunInfo:
+def running_of(document: Mapping[str, Any]) -> RunInfo:
+    """Return the run under way that a plan names."""
     return RunInfo(datetime.fromisoformat(document["occurrence"]), document["try_no"],
                    date.fromisoformat(document["stat_date"]), datetime.fromisoformat(document["started_at"]),
-                   document["source"], document["force"], document["failures"], document["run_id"])
+                   document["source"], document["force"], document["failures"], document["run_id"],
+                   bool(document.get("absorbs")))
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise TypeError(f"{value!r} is no document")
 
 
 def _text(value: date | datetime | None) -> str | None:
     return None if value is None else value.isoformat()
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment_of(text: str | None) -> datetime | None:
+    """Return the moment of a document."""
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _date(text: str | None) -> date | None:
+def date_of(text: str | None) -> date | None:
+    """Return the date of a document."""
     return None if text is None else date.fromisoformat(text)

@@ -77,7 +77,7 @@ class RowScheduler(Scheduler):
 
     def _database(self) -> Database:
         if self._db is None:
-            self._db = Database(get_settings().database_url, by_index=True)
+            self._db = Database(get_settings().database_url, beat=True)
         return self._db
 
     def should_sync(self) -> bool:

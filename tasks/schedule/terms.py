@@ -120,6 +120,8 @@ class RunInfo:
 
     `occurrence` is the regular moment that it works for; of a run by hand, the moment at which it was asked for.
     `failures` counts the failed tries of the occurrence before this one. `run_id` is None until the run has a row.
+    `absorbs`: a run by hand that makes up what the schedule owed or was to try again, so that its own further tries are
+    the schedule's.
     """
 
     occurrence: datetime
@@ -130,6 +132,7 @@ class RunInfo:
     force: bool = False
     failures: int = 0
     run_id: RunId | None = None
+    absorbs: bool = False
 
 
 @dataclass(frozen=True)

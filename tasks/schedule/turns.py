@@ -171,15 +171,21 @@ def end_run(conn: Connection, run_id: int, outcome: Outcome, now: datetime) -> b
 
 def _launch(each: Taken, run_id: int, fan: FanOut, settings: Settings, now: datetime) -> Launch:
     run, closes = run_of(each, settings, now, run_id), each.turn.closes
-    other = None if closes is None or closes.stat_date == run.stat_date else closes.stat_date.isoformat()
+    goes_on = closes is None or (closes.stat_date == run.stat_date and not run.info.force)
+    apart = None if closes is None or goes_on else closes.stat_date.isoformat()
     return Launch(run_id, fan, each.entry.priority, run.info.force, settings.max_attempts, hold_of(each.entry, now),
-                  run.closes, other)
+                  run.closes, apart)
 
 
-def hold_of(entry: Entry, now: datetime) -> Hold | None:
-    """Return the entry's next quiet window, in seconds from `now`; the one that `now` lies in was forced open."""
+def hold_of(entry: Entry, now: datetime, *, opened: bool = True) -> Hold | None:
+    """Return the entry's next quiet window, in seconds from `now`.
+
+    The one that `now` lies in was forced open for a run that starts in it; without `opened` it is the next one.
+    """
     if entry.quiet is None:
         return None
+    if not opened and entry.quiet.contains(now, entry.zone):
+        return Hold(0.0, (entry.quiet.end_after(now, entry.zone) - now) / timedelta(seconds=1))
     start = entry.quiet.start_after(now, entry.zone)
     until = entry.quiet.end_after(start, entry.zone)
     return Hold((start - now) / timedelta(seconds=1), (until - now) / timedelta(seconds=1))

@@ -31,7 +31,7 @@ from tests.support.workers import Workers
 
 # what it costs in time on two databases is not worth it: the rules themselves are tested on both
 pytestmark = [
-    pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(90),
+    pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(90),
     pytest.mark.parametrize("database", ["postgresql"], indirect=True)]
 PAUSE = 2.0
 #: a settle, a scout, a claim, and two cores that others use as well

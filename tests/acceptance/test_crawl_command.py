@@ -21,7 +21,7 @@ from tests.support.processes import descendants, is_alive, signal_all
 from tests.support.servers import wait_until
 from tests.support.store import Store
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(90)]
 ANN = Operator("ann@desk", "cli", "the site asked")
 STOPS_WITHIN = 2.0
 

@@ -24,7 +24,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(150)]
 PAUSE = 2.0
 #: a settle, a scout, a claim, and two cores that others use as well
 SLACK = 8.0

@@ -17,7 +17,7 @@ from tests.support.servers import PostgresServer, ValkeyServer
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(90)]
 ANSWERS_WITHIN_SEC = 5.0
 
 

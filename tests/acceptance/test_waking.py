@@ -12,7 +12,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Worker, Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 #: nothing that a test sees within a second was found by the poll
 POLL_SEC = 10.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,8 +20,13 @@ from tests.support.site import one_site, sites_yaml
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive]
+pytestmark = [pytest.mark.slow, pytest.mark.paired]
 TARGETS = 2_000
+#: how long a beat that is frozen may hold up the others, the look of another one included
+HELD_SEC = 15.0
+#: what else is due at noon
+ALONE = "".join(f"    {name}: {{enabled: false}}\n" for name in ("discovery", "vitals"))
+ALONE = f"schedule:\n  entries:\n{ALONE}"
 
 
 class Stage:
@@ -137,23 +142,66 @@ def test_a_beat_that_dies_in_the_middle_of_a_fan_out_leaves_nothing_of_it_and_th
     assert {job.run_id for job in found} == {run.run_id}
 
 
-def test_a_beat_that_is_frozen_in_its_turn_holds_up_the_others_for_fifteen_seconds_at_most(stage: Stage) -> None:
+@pytest.mark.parametrize("line", ["run_ending", "run_ended"])
+def test_a_beat_that_dies_while_it_ends_a_run_leaves_one_end(stage: Stage, workers: Workers, line: str) -> None:
+    """Before its commit nothing has happened, and behind it all has but the line of its log."""
+    with one_site(articles=3) as site:
+        stage.load(site.yaml + ALONE)
+        workers.start("w")
+        first = stage.beat("first")
+        first.probes.order(line, "kill")
+        first.start().wait_end(60)
+        assert first.probes.taken(line), "it did not get there"
+        [run] = stage.runs()
+        ended = line == "run_ended"
+        assert (run.outcome, stage.entry().run_id) == (("success", None) if ended else (None, run.run_id))
+        ended_at = run.ended_at
+        second = stage.beat("second").start()
+        second.wait_started()
+        [run] = stage.wait_outcome()
+        clock.pause(6.0)  # a look of the second beat at its longest distance: it must find nothing more to do
+        assert (run.outcome, run.try_no, run.progress) == ("success", 1, {"done": 1, "failed": 0, "total": 1})
+        assert [found.ended_at for found in stage.runs()] == [run.ended_at] == [ended_at or run.ended_at]
+        row = stage.entry()
+        assert (row.status, f"{row.due_at:%H:%M}", row.run_id, row.last_success_at) == ("done", "05:00", None, run.ended_at)
+        assert len(stage.jobs()) == stage.counted() == 1
+        assert second.log.count("event=scheduler.task_ok entry=snapshot_recent") == (not ended)
+
+
+def held_up_by_a_frozen_beat(stage: Stage, line: str, is_over: Callable[[], object]) -> float:
+    """Return for how many seconds a beat that is frozen at this line holds up another one, until `is_over` says so."""
+    first = stage.beat("first")
+    first.probes.order(line, "freeze")
+    first.start()
+    first.probes.wait_taken(line, timeout=60)
+    watch = clock.Stopwatch()
+    first.wait_frozen()
+    stage.beat("second").start().wait_started()
+    wait_until(is_over, "the same by another beat", 40)
+    held = watch.elapsed()
+    print(f"{line}: held up for {held:.1f} s")
+    first.thaw()
+    clock.pause(6.0)  # the first one finds its transaction gone, and looks again
+    assert len(stage.runs()) == len(stage.jobs()) == 1
+    assert first.lives, "a lost transaction ended beat"
+    return held
+
+
+def test_a_beat_that_is_frozen_in_its_turn_holds_up_nobody_for_longer_than_fifteen_seconds(stage: Stage) -> None:
+    """From the moment at which it stands still to the commit of another one, whose start and looks are included."""
     if stage.store.db.dialect == "sqlite":
         pytest.skip("a process that is stopped in a write holds up its home (rule D3)")
     with one_site() as site:
         stage.load(site.yaml)
-        first = stage.beat("first")
-        first.probes.order("turn_written", "freeze")
-        first.start()
-        first.probes.wait_taken("turn_written", timeout=60)
-        watch = clock.Stopwatch()
-        first.wait_frozen()
-        stage.beat("second").start()
-        wait_until(stage.runs, "the run by another beat", 40)
-        held = watch.elapsed()
-        first.thaw()
-        clock.pause(6.0)  # the first one finds its transaction gone, and looks again
-        assert len(stage.runs()) == len(stage.jobs()) == 1
-        assert first.lives, "a lost transaction ended beat"
-        print(f"held up for {held:.1f} s")
-        assert held < 15.0 + 5.0, "with one look of the second beat in between"
+        assert held_up_by_a_frozen_beat(stage, "turn_written", stage.runs) < HELD_SEC
+
+
+def test_a_beat_that_is_frozen_while_it_ends_a_run_holds_up_nobody_for_longer_than_that(
+    stage: Stage, workers: Workers
+) -> None:
+    if stage.store.db.dialect == "sqlite":
+        pytest.skip("a process that is stopped in a write holds up its home (rule D3)")
+    with one_site() as site:
+        stage.load(site.yaml + ALONE)
+        workers.start("w")
+        assert held_up_by_a_frozen_beat(stage, "run_ending", lambda: (found := stage.runs()) and found[0].outcome) < HELD_SEC

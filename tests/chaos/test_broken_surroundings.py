@@ -13,7 +13,7 @@ from tests.support.servers import ValkeyServer
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 
 
 def test_a_broker_that_loses_its_memory_loses_no_job(store: Store, workers: Workers, valkey: ValkeyServer) -> None:

@@ -15,7 +15,7 @@ from tests.support.servers import ValkeyServer
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired]
 CRAWLED, NEXT = "gd-one", "gd-two"
 #: public report W33 allows half a minute
 STARTS_WITHIN = 10.0

@@ -17,7 +17,7 @@ from tests.support.servers import ValkeyServer, wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(90)]
 APP = "tests.support.plain_tasks"
 
 

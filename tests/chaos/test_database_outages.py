@@ -11,7 +11,7 @@ from tests.support.servers import PostgresServer
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(90)]
 LEASE, LIMIT = FAST["lease_sec"], FAST["request_timeout_sec"]
 CUTS = 5
 

@@ -15,7 +15,7 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Worker, Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(75)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(75)]
 LEASE, BEAT = FAST["lease_sec"], FAST["heartbeat_sec"]
 #: PostgreSQL ends a transaction that does nothing for so long; until then its locks hold
 IDLE_IN_TRANSACTION = 10.0

@@ -19,7 +19,7 @@ from tests.support.small_disk import ballast, read_only, small_disk
 from tests.support.store import Shelf, Store
 from tests.support.workers import Worker, Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(120)]
 
 
 def stands_still(site: Fleet, worker: Worker, store: Store, trouble: AbstractContextManager[None], reason: str) -> None:

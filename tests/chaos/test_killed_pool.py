@@ -23,7 +23,7 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Worker, Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(90)]
 
 
 def test_a_job_that_kills_its_pool_child_three_times_is_abandoned(store: Store, workers: Workers) -> None:

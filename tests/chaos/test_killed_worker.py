@@ -17,7 +17,7 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 LEASE, BEAT = FAST["lease_sec"], FAST["heartbeat_sec"]
 
 

@@ -24,7 +24,7 @@ from tests.support.workers import Workers
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(240)]
 ENTRIES = [f"own-{number:03}" for number in range(1_000)]
-#: how long a beat may hold up others that stops inside its turn, and what a look of theirs comes later
+#: how long a beat that stops inside its turn may hold up others, the look of another one included
 HELD_SEC, LOOK_SEC = 15.0, 5.0
 BUILT_IN = ("snapshot", "snapshot_recent", "snapshot_seed", "discovery", "candidate_cleanup", "vitals")
 
@@ -83,7 +83,7 @@ def test_w58_a_thousand_entries_of_one_second_are_run_once_each_whatever_becomes
 
     held = stopped.elapsed()
     figure(f"1,000 entries with two of three beats lost {store.db.dialect}: {held:.1f} s")
-    assert held < HELD_SEC + LOOK_SEC
+    assert held < HELD_SEC
     ended = began.where(runs.c.outcome == "success", runs.c.try_no == 1)
     wait_until(lambda: count(store, ended) == len(ENTRIES), "all ends", 90)
     if frozen.lives:

@@ -15,7 +15,7 @@ from tests.support.owners import owners
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(90)]
 LEASE, BEAT = FAST["lease_sec"], FAST["heartbeat_sec"]
 POOLS = {"one": "threads", "two": "prefork", "three": "solo"}
 

@@ -25,7 +25,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(60)]
 APP = "tests.support.fault_tasks"
 
 

@@ -10,7 +10,7 @@ from tests.support.fleet import fleet
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 
 
 def test_the_next_attempt_waits_until_the_silent_body_has_ended(store: Store, workers: Workers) -> None:

@@ -21,7 +21,7 @@ from tests.support.servers import wait_until
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(60)]
 SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 #: a response takes longer than a cold stop waits
 PATIENT = {"request_timeout_sec": 8.0, "lease_sec": 12.0, "soft_stop_sec": 18.0}

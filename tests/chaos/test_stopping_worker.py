@@ -13,7 +13,7 @@ from tests.support.fleet import fleet
 from tests.support.store import FAST, Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.exclusive, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.paired, pytest.mark.timeout(60)]
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])

@@ -21,7 +21,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(120)]
 
 
 def test_j1_a_worker_expires_what_nobody_claims_and_what_expired_long_ago(store: Store, workers: Workers) -> None:

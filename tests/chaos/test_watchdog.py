@@ -17,7 +17,7 @@ from tests.support.servers import wait_until
 from tests.support.store import Store
 from tests.support.workers import Worker, Workers
 
-pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.exclusive, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.acceptance, pytest.mark.paired, pytest.mark.timeout(120)]
 #: a silence of 5 s is called trouble (with these heartbeats), one of 20 s ends the worker: time enough for a few commands
 SHORT: dict[str, Any] = {"watchdog_sec": 20.0, "soft_stop_sec": 2.0}
 

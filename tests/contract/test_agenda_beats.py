@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from models.agenda import launching, records
 from models.db import Database
 from tests.support.agenda import Beat, at, fleet
+from tests.support.gates import Gate
 from tests.support.ledger import in_thread
 
 
@@ -21,22 +21,6 @@ def beat(database: Database) -> Beat:
     beat.configure(hourly={"every": "1h"}, other={"every": "1h", "targets": ["t3"]})
     beat.tick()
     return beat
-
-
-class Gate:
-    """A place at which one thread waits until the test lets it go on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, when: Any = lambda *_: True) -> None:
-        self.reached, self.open = threading.Event(), threading.Event()
-        real, first = getattr(where, name), threading.Lock()
-
-        def gated(*args: Any, **more: Any) -> Any:
-            if when(*args) and first.acquire(blocking=False):
-                self.reached.set()
-                assert self.open.wait(20)
-            return real(*args, **more)
-
-        monkeypatch.setattr(where, name, gated)
 
 
 def second(beat: Beat, moment: str) -> Beat:

@@ -152,3 +152,54 @@ def test_a_successful_seed_makes_the_evening_pending_and_forces_nothing(beat: Be
         assert not by_hand.make_pending(conn, beat.settings, "nobody", beat.now)
     assert (beat.entry()["status"], beat.entry()["due_at"]) == ("pending", due)
 
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_run_that_is_over_has_its_own_end_before_another_is_started_by_hand(beat: Beat, force: bool) -> None:
+    """No beat lived when its last job ended: it is a success, and nothing is refused or taken over because of it."""
+    beat.configure(hourly={"every": "1h", "overlap": "next" if force else "join"})
+    beat.tick("2026-05-01 07:00")
+    beat.finish()
+    beat.now = at("2026-05-01 07:20")
+    again = run(beat, force=force)
+    first, second = beat.runs()
+    assert (first["outcome"], first["by_run"], first["ended_at"]) == ("success", None, beat.now)
+    assert (second["run_id"], second["outcome"]) == (again, None)
+    assert beat.entry()["last_success_at"] == beat.now
+    beat.finish(status="failed", error_msg="OSError: x", result={"error_type": "OSError"})
+    beat.later(minutes=1)
+    assert beat.entry()["last_success_at"] == at("2026-05-01 07:20"), "another occurrence's success moved"
+    assert [row["outcome"] for row in beat.runs()] == ["success", "failed"]
+
+
+def test_s7_a_seed_by_hand_finds_ended_the_snapshot_that_it_asks_about(beat: Beat) -> None:
+    """The snapshot's jobs are done and no beat lives: it is the source of the seed, and not in its way."""
+    beat.configure(snapshot={}, snapshot_seed={})
+    beat.tick("2026-05-01 22:00")
+    beat.tick("2026-05-01 23:15")
+    beat.finish()
+    beat.now = at("2026-05-02 00:02")
+    by_hand.run_by_hand(beat.db, beat.settings, "snapshot_seed", ME)
+    assert beat.told("snapshot") == ["23:15 success"]
+    assert beat.told("snapshot_seed") == ["00:02 running"]
+
+
+def test_s7_a_seed_by_hand_has_the_rules_of_the_scheduled_one(beat: Beat) -> None:
+    """Skipped without a source, deferred beside a snapshot: and what the schedule was to try again, it still tries."""
+    beat.configure(snapshot_seed={})
+    beat.tick("2026-05-01 23:00")
+    beat.tick("2026-05-02 00:05")
+    beat.now = at("2026-05-02 00:08")
+    by_hand.run_by_hand(beat.db, beat.settings, "snapshot_seed", ME)
+    assert beat.told("snapshot_seed") == ["00:05 skipped(no_source)", "00:05 made_up(by_hand)", "00:08 skipped(no_source)"]
+    assert (beat.entry("snapshot_seed")["status"], beat.entry("snapshot_seed")["due_at"]) == ("deferred", at("2026-05-02 00:18"))
+    beat.tick("2026-05-02 00:18")
+    assert [row["source"] for row in beat.runs("snapshot_seed")] == ["schedule", "schedule", "manual", "schedule"]
+    assert beat.entry("snapshot_seed")["due_at"] == at("2026-05-02 00:28")
+    beat.configure(snapshot={}, snapshot_seed={})
+    beat.tick("2026-05-02 22:00")
+    beat.tick("2026-05-02 23:15")
+    beat.now = at("2026-05-02 23:20")
+    by_hand.run_by_hand(beat.db, beat.settings, "snapshot_seed", ME)
+    last = beat.runs("snapshot_seed")[-1]
+    assert (last["outcome"], last["reason"], last["until"]) == ("deferred", "snapshot_running", at("2026-05-02 23:30"))
+    assert beat.entry("snapshot_seed")["due_at"] == at("2026-05-02 23:30")

@@ -70,7 +70,7 @@ def test_hot_transactions_on_small_tables_are_planned_with_their_indexes(bench: 
     with watched(bench) as (conn, scanned):
         renewed = hot.renew(conn, [(claim.job_id, claim.attempt)], lease_sec=60.0, stall_sec=60.0, now=START)
         assert [answer for _, _, answer, _, _ in renewed] == ["renewed"]
-        status, following = hot.settle(conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True,
+        status, following, _ = hot.settle(conn, claim.job_id, claim.attempt, claim.group, writes, refresh=True,
                                        take=Taker("w", "b", 60.0), now=START)
         assert status == "done" and following is not None
     assert scanned == []

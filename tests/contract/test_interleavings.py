@@ -61,7 +61,7 @@ def open_settle(bench: Bench, started: Started) -> Iterator[None]:
 def settle_in(conn: Connection, bench: Bench, started: Started, ended: Ended) -> str | None:
     """End an attempt inside the transaction of `conn`; return the job's new state."""
     writes = writes_of(bench.verdict(started, ended))
-    status, _ = bench.ledger.hot.settle(
+    status, *_ = bench.ledger.hot.settle(
         conn, *started.claim[:2], started.claim.group, writes, refresh=True, take=None, now=bench.clock())
     return None if status is None else str(status)
 
@@ -91,11 +91,11 @@ def test_a_submit_that_commits_while_a_settle_waits_for_the_group_is_found(bench
 def test_a_submit_that_commits_while_a_settle_recomputes_its_lane_is_found(bench: Bench) -> None:
     started = bench.begin("t1")
     verdict = json.dumps(writes_of(bench.verdict(started, Ended(result={}))))
-    settle = gated_copy(bench.db, "rl_settle_v3", "UPDATE rate_groups SET ready_at = v_ready", f"PERFORM {WAIT};\n")
+    settle = gated_copy(bench.db, "rl_settle_v4", "UPDATE rate_groups SET ready_at = v_ready", f"PERFORM {WAIT};\n")
 
     def slowly() -> None:
         with bench.db.write() as conn:
-            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, NULL, NULL, NULL, NULL, %s)",
+            conn.exec_driver_sql(f"SELECT {settle}(%s, %s, 'g1', %s::jsonb, true, NULL, NULL, NULL, NULL, NULL, %s)",
                                  (*started.claim[:2], verdict, bench.clock()))
 
     with held_gate(bench.db, GATE):

@@ -187,7 +187,7 @@ def test_the_functions_are_there_on_postgresql(server: PostgresServer) -> None:
     with db.read() as conn:
         names = set(conn.scalars(text("SELECT proname FROM pg_proc WHERE proname LIKE 'rl\\_%'")))
     db.dispose()
-    assert {"rl_refresh_v3", "rl_claim_v3", "rl_settle_v3"} <= names
+    assert {"rl_refresh_v3", "rl_claim_v3", "rl_settle_v4"} <= names
 
 
 def test_the_newest_file_is_the_head_that_the_models_name() -> None:

@@ -67,6 +67,16 @@ def test_a_dead_letter_is_told_once_with_its_facts(bench: Bench, told: Notices) 
     assert (told.find(), told.take()) == (0, None)
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.4, 0.6, 0.9])
+def test_what_fails_in_the_second_of_the_first_look_is_told(bench: Bench, fraction: float) -> None:
+    bench.clock.advance(fraction)
+    first = Notices(bench.db, bench.settings, now=bench.clock)
+    assert first.find() == 0
+    bench.clock.advance(0.05)
+    fail(bench)
+    assert first.find() == 1
+
+
 def test_every_path_to_failed_is_covered(bench: Bench, told: Notices) -> None:
     """The reaper wrote this end, not a body; and a challenge that needs a person is a kind of its own."""
     bench.clock.advance(1)

@@ -147,6 +147,27 @@ def test_once_it_is_over_they_get_the_next_one_queued_or_running(beat: Beat) -> 
     assert {window(beat, job) for job in beat.jobs()} == {(at("2026-05-02 23:00"), at("2026-05-03 01:00"))}
 
 
+def test_a_beat_that_comes_back_inside_a_window_closes_it_to_what_waits_and_to_what_runs(beat: Beat) -> None:
+    """Beats were away from the evening before until half an hour into the next window: lanes went on meanwhile."""
+    beat.tick("2026-05-01 22:00")
+    running = beat.bench.start(beat.bench.claim(lanes=["^g2$"])).claim
+    with beat.db.write() as conn:
+        conn.execute(update(jobs).values(hold_from=jobs.c.enqueued_at, hold_until=jobs.c.enqueued_at))
+    beat.tick("2026-05-02 23:30")
+    assert {window(beat, job) for job in beat.jobs()} == {(at("2026-05-02 23:30"), at("2026-05-03 01:00"))}
+    assert beat.bench.claims() == [], "crawls by night"
+    assert 5_300 < beat.bench.ledger.pulse(*running[:2]).quiet_sec <= 5_400, "the running one does not park"
+    assert "23:00 deferred(quiet_window)" in beat.told(), "it started inside"
+    run = beat.runs()[0]
+    assert [job["run_id"] for job in beat.jobs()] == [run["run_id"]] * 4, "something was started inside"
+    # without any beat at the edge the end of the window opens the lanes by itself
+    with beat.db.write() as conn:
+        conn.execute(update(jobs).values(hold_until=jobs.c.enqueued_at))
+        conn.exec_driver_sql("UPDATE rate_groups SET ready_at = NULL")
+    beat.bench.reaper.sweep()
+    assert {claim.group for claim in beat.bench.claims()} == {"g1", "g3"}
+
+
 def test_an_entry_that_has_no_window_any_more_gives_its_jobs_none(beat: Beat) -> None:
     beat.tick("2026-05-01 22:00")
     with beat.db.write() as conn:

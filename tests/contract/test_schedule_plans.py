@@ -55,7 +55,7 @@ def test_a_fold_that_was_planned_on_an_empty_table_takes_what_a_fan_out_leaves(d
 
 
 def test_a_beats_sessions_look_through_indexes_however_small_the_tables_are(database: Database) -> None:
-    plain, beat = Database(database.url), Database(database.url, by_index=True)
+    plain, beat = Database(database.url), Database(database.url, beat=True)
     found = []
     for one in (plain, beat):
         with one.write() as conn:
@@ -70,7 +70,7 @@ def test_a_beats_sessions_look_through_indexes_however_small_the_tables_are(data
 
 
 def test_a_thousand_open_runs_are_looked_through_with_a_plan_from_when_there_were_none(database: Database) -> None:
-    beat = Database(database.url, by_index=True)
+    beat = Database(database.url, beat=True)
     with beat.read() as conn:
         for _ in range(OFTEN):
             assert not look(conn).over

@@ -11,7 +11,7 @@ from tests.support.fleet import fleet
 from tests.support.pairs import PAIRS, Stand
 
 pytestmark = [
-    pytest.mark.timeout(90), pytest.mark.exclusive, pytest.mark.parametrize("stand", PAIRS, indirect=True),
+    pytest.mark.timeout(90), pytest.mark.paired, pytest.mark.parametrize("stand", PAIRS, indirect=True),
     pytest.mark.usefixtures("both")]
 
 

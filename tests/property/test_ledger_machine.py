@@ -53,6 +53,9 @@ ENDS: dict[str, BaseException | None] = {
     "cooldown": objection(), "challenge": objection("js_challenge", 567), "deadline": JobDeadlineExceeded("x"),
     "park": Parked("parked", 40.0), "soft stop": Parked("soft_stop"), "cancelled": Cancelled(),
 }
+#: who goes on with a lane: a pool child cannot, nor is every slot free for the body that follows
+TAKER = Taker("a", "boot-a", 60.0)
+BEGINNER = TAKER._replace(busy_sec=50.0)
 DEAD = (State.FAILED, State.CANCELLED)
 #: what an attempt's recorded outcome did to its job; two words stand for an end and for a beginning
 EVENTS = {
@@ -71,6 +74,8 @@ class Held:
     claim: Claim
     started: Started | None = None
     page: int = 0
+    #: it began with its claim, and its body has not run
+    unseen: bool = False
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -143,7 +148,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.claim("a", 1, 0.0)
             for _ in range(pages):
                 self.commit_page(3, False)
-            self.settle(3, end, False)
+            self.settle(3, end, None)
 
     @rule(number=st.integers(0, 99))
     def start(self, number: int) -> None:
@@ -167,8 +172,8 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             self.refused(write)
 
-    @rule(number=st.integers(0, 99), end=st.sampled_from([*ENDS]), goes_on=st.booleans())
-    def settle(self, number: int, end: str, goes_on: bool) -> None:
+    @rule(number=st.integers(0, 99), end=st.sampled_from([*ENDS]), taker=st.sampled_from([None, TAKER, BEGINNER]))
+    def settle(self, number: int, end: str, taker: Taker | None) -> None:
         if (held := self.pick(number)) is None or not self.begun(held):
             return
         assert held.started is not None
@@ -177,10 +182,12 @@ class LedgerMachine(RuleBasedStateMachine):
                         response_interval_sec=10.0)
         if self.current(held):
             stop = self.bench.job(held.claim.job_id)["stop_requested"]
-            settled = write(take=Taker("a", "boot-a", 60.0) if goes_on else None)
+            settled = write(take=taker)
             assert settled.status != "queued" or not stop
             if settled.following is not None:
-                self.held.append(Held(settled.following))
+                assert (settled.begun is not None) is (taker is BEGINNER)
+                page = settled.begun.last_completed_page if settled.begun is not None else 0
+                self.held.append(Held(settled.following, settled.begun, page, unseen=settled.begun is not None))
         else:
             self.refused(write, only_jobs=end in {"cooldown", "challenge"})
 
@@ -188,8 +195,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def hand_back(self, number: int) -> None:
         if (held := self.pick(number)) is None:
             return
-        expected = self.current(held) and held.started is None
-        assert self.bench.ledger.hand_back(*held.claim[:2], held.claim.group) is expected
+        expected = self.current(held) and (held.started is None or held.unseen)
+        assert self.bench.ledger.hand_back(*held.claim[:2], held.claim.group, begun=held.unseen) is expected
 
     @precondition(lambda self: self.held)
     @rule()
@@ -288,6 +295,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if held.started is None and self.current(held):
             held.started = self.bench.start(held.claim)
             held.page = held.started.last_completed_page
+        held.unseen = False
         return held.started is not None
 
     def current(self, held: Held) -> bool:

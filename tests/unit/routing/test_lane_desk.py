@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from celery.worker import state
 
 from config import clock
 from config.errors import BadInput
 from config.settings import Settings
-from models.claim import Claim
+from models.claim import Begun, Claim, Started
+from models.outcome import Tally
 from routing.dispatch import submit
 from routing.lanes.desk import Desk
 from routing.lanes.heartbeat import Heartbeat
@@ -47,6 +50,130 @@ def test_a_job_whose_older_body_lives_here_is_not_taken_twice(desk: Desk) -> Non
     again = Claim("j", 2, 2, "g", "crawl")
     assert desk.inflight.add([again]) == [again]
     assert desk.inflight.pairs() == [("j", 1)]
+
+
+FIRST, NEXT = Claim("j", 1, 1, "g", "crawl"), Claim("k", 1, 2, "g", "crawl")
+
+
+def begun(lease_sec: float = 60.0) -> Begun:
+    """What the body of NEXT starts with; its claim was asked for just now."""
+    started = Started(NEXT, None, "manual", False, None, Tally(), 0, 0, None, None, None, lease_sec, 0.0, None, 0.0, 0.0)
+    return Begun(started, clock.Stopwatch())
+
+
+def go_on(desk: Desk, following: Begun) -> None:
+    """Let FIRST end, and NEXT begin with its end."""
+    desk.inflight.add([FIRST])
+    desk.go_on(FIRST, NEXT, following)
+
+
+def test_a_body_takes_up_what_has_begun_once(desk: Desk) -> None:
+    """W29: a copy of its message finds nothing left to start with."""
+    following = begun()
+    go_on(desk, following)
+    assert desk.inflight.begin("j", 1) is None, "that one began by itself"
+    assert desk.inflight.begin(*NEXT[:2]) is following
+    assert desk.inflight.begin(*NEXT[:2]) is None
+    (held,) = (held for held in desk.inflight.all() if held.claim == NEXT)
+    assert held.started
+    assert not desk.inflight.withdraw(held), "a body that runs is not handed back"
+
+
+def test_j8_what_is_to_be_handed_back_does_not_start_any_more(desk: Desk) -> None:
+    go_on(desk, begun())
+    held = desk.inflight.get(*NEXT[:2])
+    assert held is not None
+    assert desk.inflight.withdraw(held)
+    assert desk.inflight.begin(*NEXT[:2]) is None
+    assert desk.inflight.withdraw(held), "the errand may have to be run again"
+
+
+def test_j6_what_has_begun_does_not_start_behind_its_lease(desk: Desk) -> None:
+    """A process that was frozen in between: somebody else may have the lane by then."""
+    go_on(desk, begun(lease_sec=0.02))
+    clock.pause(0.03)
+    assert desk.inflight.begin(*NEXT[:2]) is None
+
+
+def test_a_row_that_has_begun_is_no_body_that_has(desk: Desk) -> None:
+    """J8: a hand-over that takes too long is noticed all the same."""
+    go_on(desk, begun())
+    held = desk.inflight.get(*NEXT[:2])
+    assert held is not None
+    answer = [(*NEXT[:2], "renewed", 60.0, True)]
+    Heartbeat(desk)._correct(answer)
+    assert not held.started
+    desk.inflight.begin(*NEXT[:2])
+    Heartbeat(desk)._correct(answer)
+    assert held.started
+
+
+def test_an_answer_that_was_long_under_way_starts_nothing(tmp_path: object) -> None:
+    """The heartbeat may be handing that job back: nobody here has it."""
+    desk = Desk(Settings(home=str(tmp_path), handover_timeout_sec=0.02), name="w@h", pool=Pool())
+    following = begun()
+    clock.pause(0.02)
+    go_on(desk, following)
+    assert desk.inflight.get(*NEXT[:2]) is None
+    what, held = desk.errands.get_nowait()
+    assert (what, held.claim, desk.inflight.withdraw(held)) == ("hand_back", NEXT, True)
+
+
+def test_the_body_that_follows_begins_at_once_only_in_a_slot_that_no_ordinary_task_may_be_in(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.came_round = clock.Stopwatch()
+    desk.open.set()
+    desk.inflight.add([FIRST])
+    monkeypatch.setattr(state, "reserved_requests", {"j"})
+    taker = desk.taker()
+    assert taker is not None
+    assert taker.busy_sec == desk.settings.park_after_sec + desk.settings.request_timeout_sec
+    monkeypatch.setattr(state, "reserved_requests", {"j", "an ordinary task"})
+    taker = desk.taker()
+    assert taker is not None
+    assert taker.busy_sec is None
+
+
+@pytest.mark.parametrize(
+    ("row", "handed_back"),
+    [
+        ({"started": False, "followed": False, "age_sec": 1.0}, None),
+        ({"started": False, "followed": False, "age_sec": 99.0}, False),
+        ({"started": True, "followed": True, "age_sec": 1.0}, None),
+        ({"started": True, "followed": True, "age_sec": 99.0}, True),
+    ],
+)
+def test_j8_a_claim_whose_answer_got_lost_is_handed_back_whether_it_had_begun_or_not(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, row: dict[str, object], handed_back: bool | None
+) -> None:
+    found = SimpleNamespace(job_id="k", attempt=1, group_key="g", **row)
+    assert leftovers(desk, monkeypatch, found) == ([] if handed_back is None else [("k", handed_back)], [])
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_j8_a_body_that_ended_without_a_word_is_recovered_at_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, followed: bool
+) -> None:
+    go_on(desk, begun())
+    if followed:
+        desk.inflight.begin(*NEXT[:2])
+    desk.inflight.end(*NEXT[:2])
+    found = SimpleNamespace(job_id="k", attempt=1, group_key="g", started=True, followed=followed, age_sec=1.0)
+    assert leftovers(desk, monkeypatch, found) == ([], ["k"])
+    assert leftovers(desk, monkeypatch) == ([], [])
+    assert desk.inflight.entered() == set(), "what runs no more is forgotten"
+
+
+def leftovers(desk: Desk, monkeypatch: pytest.MonkeyPatch, *rows: SimpleNamespace) -> tuple[list[object], list[object]]:
+    """Show the heartbeat these rows of its boot; what it hands back (and whether as begun), and what it recovers."""
+    back: list[object] = []
+    recovered: list[object] = []
+    monkeypatch.setattr(desk.ledger, "running_of", lambda _boot: rows)
+    monkeypatch.setattr(desk.ledger, "hand_back", lambda job, *_, begun=False: back.append((job, begun)))
+    monkeypatch.setattr(desk.reaper, "recover", lambda job, *_: recovered.append(job))
+    Heartbeat(desk)._look_for_leftovers()
+    return back, recovered
 
 
 def test_nothing_is_taken_while_the_consumers_thread_stands_still(tmp_path: object) -> None:

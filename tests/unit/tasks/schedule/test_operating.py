@@ -202,3 +202,25 @@ def test_s3_disabling_ends_a_deferral_that_still_lasts() -> None:
     row.edit(at("02 00:30"), enabled=False)
 
     assert [row.outcome(each) for each in sorted(row.ends())] == ["skipped(disabled)"] * 2
+
+
+@pytest.mark.parametrize("kind", [Kind.SKIPPED, Kind.DEFERRED, Kind.FAILED])
+def test_s4_a_run_by_hand_that_made_up_a_waiting_try_is_tried_again_in_its_stead(kind: Kind) -> None:
+    """The schedule was to try again in ten minutes: an operator who asks before that takes nothing away from it."""
+    row = Row.new(EVENING, at("01 12:00"))
+    row.tick(at("01 23:15"))
+    row.end(Outcome(Kind.SKIPPED, "no_source", again_in=600), at("01 23:15"))
+    by_hand(row, "01 23:20")
+    for minute in (20, 30, 40):
+        ending = row.end(Outcome(kind, "no_source", again_in=600), at(f"01 23:{minute}"))
+        assert ending.again_at == at(f"01 23:{minute + 10}"), "nobody asks again"
+        row.tick(ending.again_at)
+    assert [run.source for run in row.runs] == ["schedule", "manual", "schedule", "schedule", "schedule"]
+    assert row.standing.skips_row == (4 if kind == Kind.SKIPPED else 0)
+
+
+def test_a_skip_that_answers_somebody_makes_no_later_try_rarer() -> None:
+    row = Row.new(EVENING, at("01 12:00"))
+    by_hand(row, "01 14:00", day=date(2026, 4, 20))
+    row.end(Outcome(Kind.SKIPPED, "no_source"), at("01 14:00"))
+    assert row.standing.skips_row == 0
