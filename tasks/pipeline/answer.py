@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
-import httpcore2
 import httpx2
 
 #: how a body may be packed, and what the client library unpacks by itself
@@ -13,11 +12,15 @@ ASKED_FOR, _UNPACKED = frozenset({"gzip", "deflate"}), frozenset({"gzip", "defla
 
 
 class Answer:
-    """A response whose body is still to be read; `close` it, or its connection is never used again."""
+    """A response whose body is still to be read from `pieces`; `close` it, or its connection is never used again.
 
-    def __init__(self, response: httpcore2.Response) -> None:
-        self._response, self.status = response, response.status
-        self.raw_headers = response.headers
+    To close it gives the connection back if the body was read to its end, and hangs up otherwise.
+    """
+
+    def __init__(
+        self, status: int, raw_headers: list[tuple[bytes, bytes]], pieces: Iterable[bytes], close: Callable[[], None]
+    ) -> None:
+        self.status, self.raw_headers, self._pieces, self.close = status, raw_headers, pieces, close
         #: bytes of the body that have come, as they were packed
         self.received = 0
 
@@ -53,14 +56,9 @@ class Answer:
         return httpx2.Response(self.status, headers=headers, stream=_Pieces(pieces)).iter_bytes()
 
     def _packed(self) -> Iterator[bytes]:
-        assert isinstance(self._response.stream, Iterable)
-        for piece in self._response.stream:
+        for piece in self._pieces:
             self.received += len(piece)
             yield piece
-
-    def close(self) -> None:
-        """Give the connection back if the body was read to its end, close it otherwise."""
-        self._response.close()
 
 
 class _Pieces(httpx2.SyncByteStream):
