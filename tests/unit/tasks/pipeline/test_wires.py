@@ -70,7 +70,7 @@ def ours(server: Server, path: str = "/a") -> Any:
 
 
 def theirs(server: Server, path: str = "/a") -> Any:
-    timeout = {"timeout": {name: 5.0 for name in ("connect", "read", "write", "pool")}}
+    timeout = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), 5.0)}
 
     def ask() -> Any:
         sent = httpcore2.Request("GET", f"{server.url}{path}", headers=[("Host", server.host)], extensions=timeout)
