@@ -21,6 +21,13 @@ _KNOWN = union_all(*(
         table.c.target_code == bindparam("b_target", type_=String()), table.c.url.in_(bindparam("b_urls", expanding=True)))
     for table in (articles, article_aliases)))
 
+_READ_AT = select(articles.c.final_url, articles.c.url).where(
+    articles.c.target_code == bindparam("b_target", type_=String()), ~articles.c.external,
+    articles.c.final_url.in_(bindparam("b_urls", expanding=True))).order_by(articles.c.id)
+_FAILED = select(failed_items.c.url).where(
+    failed_items.c.target_code == bindparam("b_target", type_=String()),
+    failed_items.c.url.in_(bindparam("b_urls", expanding=True)))
+
 
 @dataclass(frozen=True)
 class TargetFacts:
@@ -106,12 +113,19 @@ def known(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, 
     return found
 
 
-def stored_from(conn: Connection, target_code: str, final_url: str, url: str) -> str | None:
-    """Return the URL of another article of the target that was stored from the same final URL, None without one."""
-    found: str | None = conn.execute(select(articles.c.url).where(
-        articles.c.target_code == target_code, articles.c.final_url == final_url, articles.c.url != url,
-        ~articles.c.external).limit(1)).scalar()
+def read_at(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, list[str]]:
+    """Return for each of the URLs at which articles of the target were read the URLs of those articles."""
+    found: dict[str, list[str]] = {}
+    for part in parts(urls):
+        for final_url, url in conn.execute(_READ_AT, {"b_target": target_code, "b_urls": list(part)}):
+            found.setdefault(final_url, []).append(url)
     return found
+
+
+def failed_among(conn: Connection, target_code: str, urls: Sequence[str]) -> set[str]:
+    """Return those of the URLs whose item could not be read so far."""
+    return {url for part in parts(urls)
+            for url in conn.scalars(_FAILED, {"b_target": target_code, "b_urls": list(part)})}
 
 
 def same_document(conn: Connection, target_code: str, own_id: str, sha256: str) -> str | None:
