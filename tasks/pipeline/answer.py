@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 
 import httpx2
+
+from config.lazy import lazy
 
 #: how a body may be packed, and what the client library unpacks by itself
 ASKED_FOR, _UNPACKED = frozenset({"gzip", "deflate"}), frozenset({"gzip", "deflate", "br", "zstd"})
@@ -24,7 +25,7 @@ class Answer:
         #: bytes of the body that have come, as they were packed
         self.received = 0
 
-    @cached_property
+    @lazy
     def headers(self) -> dict[str, str]:
         """The headers by lower-case names; several of one name are joined by a comma and a blank."""
         found: dict[str, str] = {}
@@ -32,7 +33,7 @@ class Answer:
             found[name] = f"{found[name]}, {value}" if name in found else value
         return found
 
-    @cached_property
+    @lazy
     def _pairs(self) -> list[tuple[str, str]]:
         charset = _charset(self.raw_headers)
         return [(name.decode(charset).lower(), value.decode(charset)) for name, value in self.raw_headers]
