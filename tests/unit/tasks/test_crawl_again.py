@@ -239,6 +239,13 @@ def test_given_up_items_are_listed_and_rest_until_they_are_due(bench: Any, site:
     assert (row.url, row.source_page) == (f"{site.url}/a/5", f"{site.url}/list/2")
 
 
+def test_w40_a_row_to_which_a_row_before_it_leads_is_the_same_article(bench: Any, site: Site) -> None:
+    site.routes["/a/1"] = redirect("/a/3")
+    bench.crawls(site.url, interval_sec=0)
+    crawl(bench)
+    assert {row["url"]: row["article_url"] for row in bench.rows(article_aliases)} == {f"{site.url}/a/3": f"{site.url}/a/1"}
+
+
 def test_w40_an_address_that_an_earlier_crawl_was_redirected_to_is_another_one_of_its_article(bench: Any, site: Site) -> None:
     """It is counted as known, whichever of the two came first and however it is reached."""
     site.show(rows(1, 2))
