@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, String, Text, bindparam, cast, func, or_, select, true, union_all
+from sqlalchemy import Connection, Float, String, Text, bindparam, cast, func, or_, select, true, union_all
 
 from models.articles import article_aliases, articles, failed_items, validators
 from models.base import UtcDateTime, db_now, seconds_from
@@ -15,7 +15,7 @@ from models.requests import robots_copies
 from models.sites import IN_FORCE, sites, targets
 
 _AT_ONCE = 500
-#: one statement for articles and aliases, made once: each list page of each crawl asks it
+#: made once, for each list page of each crawl asks them; one statement for articles and aliases
 _KNOWN = union_all(*(
     select(table.c.url, table.c.generation).where(
         table.c.target_code == bindparam("b_target", type_=String()), table.c.url.in_(bindparam("b_urls", expanding=True)))
@@ -27,6 +27,9 @@ _READ_AT = select(articles.c.final_url, articles.c.url).where(
 _FAILED = select(failed_items.c.url).where(
     failed_items.c.target_code == bindparam("b_target", type_=String()),
     failed_items.c.url.in_(bindparam("b_urls", expanding=True)))
+_RESTING = _FAILED.where(
+    failed_items.c.given_up_at.is_not(None),
+    seconds_from(failed_items.c.last_at, db_now()) < bindparam("b_rest", type_=Float()))
 
 
 @dataclass(frozen=True)
@@ -197,12 +200,8 @@ def failed_item(conn: Connection, target_code: str, url: str) -> bool | None:
 
 def resting(conn: Connection, target_code: str, urls: Sequence[str], rest_sec: float) -> set[str]:
     """Return those of the URLs whose item is given up and was tried less than `rest_sec` ago (rule P3)."""
-    table, found = failed_items.c, set[str]()
-    for part in parts(urls):
-        found.update(conn.scalars(select(table.url).where(
-            table.target_code == target_code, table.url.in_(part), table.given_up_at.is_not(None),
-            seconds_from(table.last_at, db_now()) < rest_sec)))
-    return found
+    return {url for part in parts(urls)
+            for url in conn.scalars(_RESTING, {"b_target": target_code, "b_urls": list(part), "b_rest": rest_sec})}
 
 
 def due_again(conn: Connection, target_code: str, rest_sec: float, most: int) -> list[Any]:
