@@ -1,4 +1,4 @@
-"""The beginning of a transaction that writes to a SQLite file, when another process may be writing.
+"""A SQLite file that another process may be using: the beginning of a transaction that writes, and that of a new file.
 
 SQLite looks whether its file is free after 1, 2, 5, 10 … 100 ms. A process with many lanes begins its next transaction a
 fraction of a millisecond after the last one, so that those of another process stood still for whole tenths of a second.
@@ -47,3 +47,15 @@ def _begins(driver: Any) -> bool:
             raise
         return False
     return True
+
+
+def use_wal(connection: Any) -> None:
+    """Switch a file to write-ahead logging; on a new file SQLite refuses at once, without its busy timeout."""
+    for tries in range(100):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or tries == 99:
+                raise
+            clock.pause(0.02)

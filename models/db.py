@@ -25,7 +25,7 @@ from config import clock
 from config.errors import BadInput, ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
-from models.busy_file import BUSY_SEC, begun
+from models.busy_file import BUSY_SEC, begun, use_wal
 from models.direct import Direct, direct_write
 from models.forks import GATE
 from models.server_clock import ServerClock
@@ -167,19 +167,7 @@ def _prepare_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:
     connection.create_function("rl_match", 2, lambda pattern, key: re.search(pattern, key) is not None)
     for pragma in (f"busy_timeout={int(1000 * BUSY_SEC)}", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
-    _use_wal(connection)
-
-
-def _use_wal(connection: Any) -> None:
-    """Switch a file to write-ahead logging; on a new file SQLite refuses at once, without its busy timeout."""
-    for tries in range(100):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or tries == 99:
-                raise
-            clock.pause(0.02)
+    use_wal(connection)
 
 
 def _begin_sqlite(conn: Connection) -> None:
