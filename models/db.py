@@ -25,6 +25,7 @@ from config import clock
 from config.errors import BadInput, ServiceAway
 from config.logs import get_logger, log_event
 from config.settings import Settings, get_settings, redact_url
+from models.busy_file import BUSY_SEC, begun, use_wal
 from models.direct import Direct, direct_write
 from models.forks import GATE
 from models.server_clock import ServerClock
@@ -65,7 +66,7 @@ class Database:
         if self.dialect == "postgresql":
             options["connect_args"] = postgresql_arguments(reports, beat, plan_each)
         elif self.dialect == "sqlite":
-            options["connect_args"] = {"timeout": 10, "check_same_thread": False}
+            options["connect_args"] = {"timeout": BUSY_SEC, "check_same_thread": False}
         else:
             raise ServiceAway(f"database {redact_url(url)}: only postgresql+psycopg:// and sqlite:/// are supported")
         if self.dialect == "sqlite":
@@ -165,28 +166,19 @@ def _prepare_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver must not begin or commit on its own
     connection.create_function("rl_now", 0, clock.now_micros)
     connection.create_function("rl_match", 2, lambda pattern, key: re.search(pattern, key) is not None)
-    for pragma in ("busy_timeout=10000", "synchronous=NORMAL", "foreign_keys=ON"):
+    for pragma in (f"busy_timeout={int(1000 * BUSY_SEC)}", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
-    _use_wal(connection)
-
-
-def _use_wal(connection: Any) -> None:
-    """Switch a file to write-ahead logging; on a new file SQLite refuses at once, without its busy timeout."""
-    for tries in range(100):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or tries == 99:
-                raise
-            clock.pause(0.02)
+    use_wal(connection)
 
 
 def _begin_sqlite(conn: Connection) -> None:
     options = conn.get_execution_options()
     if options.get("isolation_level") == "AUTOCOMMIT":
         return
-    conn.exec_driver_sql("BEGIN" if options.get("rl_reads") else "BEGIN IMMEDIATE")
+    if options.get("rl_reads"):
+        conn.exec_driver_sql("BEGIN")
+    elif not begun(conn.connection.dbapi_connection):
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def is_transient(error: BaseException) -> bool:

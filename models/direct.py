@@ -14,6 +14,8 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from models.busy_file import begun
+
 
 class Rows:
     """Rows that have been fetched already."""
@@ -108,7 +110,8 @@ def direct_write(engine: Engine) -> Iterator[Direct]:
     connection = engine.raw_connection()
     try:
         conn = Direct(engine, connection)
-        conn.change("BEGIN IMMEDIATE")
+        if not begun(connection.dbapi_connection):
+            conn.change("BEGIN IMMEDIATE")
         try:
             yield conn
             conn.change("COMMIT")

@@ -73,6 +73,7 @@ class CrawlJournal(Known):
     def refreshed(self, article: Article, progress: Progress) -> None:
         """Commit that a known article was read again, as it is now."""
         self._commit(progress, articles=(self._row(article),))
+        self._ahead.forget()
 
     def unchanged(self, url: str, progress: Progress) -> None:
         """Commit that a known article was asked for again and is as it was."""
@@ -90,13 +91,15 @@ class CrawlJournal(Known):
     def store(self, article: Article, progress: Progress) -> None:
         """Commit an article, or another URL of one, with the progress and the buffered request rows."""
         target = self._facts.target_code
-        again = (article.url,) if self.is_failed(article.url) else ()
+        again = (article.url,) if self._ahead.is_failed(article.url) else ()
         if article.alias_of is not None:
             alias = {"target_code": target, "url": article.url, "article_url": article.alias_of,
                      "title": article.title, "source_page": article.source_page, "generation": self._generation}
             self._commit(progress, aliases=(alias,), read_after_all=again)
+            self._ahead.forget()
             return
         self._commit(progress, articles=(self._row(article),), read_after_all=again)
+        self._ahead.stored(article.url, article.final_url, is_external=article.external)
 
     def _row(self, article: Article) -> dict[str, Any]:
         return {
@@ -111,6 +114,7 @@ class CrawlJournal(Known):
     def failed(self, url: str, title: str, source_page: str, error: str, progress: Progress) -> bool:
         """Commit that an item could not be read; it does not become known. Tells whether it is given up by now."""
         self._commit(progress, failed_items=(self._item(url, title, source_page, error, forbidden=False),))
+        self._ahead.forget()
         return self._ask(lambda conn: crawling.is_given_up(conn, self._facts.target_code, url))
 
     def stopped(self, place: dict[str, Any]) -> None:
@@ -164,6 +168,7 @@ class CrawlJournal(Known):
         """Commit that the URL answers 403 while its list page answers."""
         item = self._item(url, "", "", "forbidden: 403 again while its list page answers", forbidden=True)
         self._commit(self.progress, failed_items=(item,), weak_403=True)
+        self._ahead.forget()
 
     def objected(self, objection: HostCooldown) -> None:
         """Commit what the crawl saw of a block: the one line that survives if nothing after it does (rule C2)."""

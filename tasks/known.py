@@ -16,6 +16,7 @@ from models.attempt import Attempt
 from models.db import Database, patiently
 from models.queries import crawling, snapshots
 from models.queries.crawling import TargetFacts
+from tasks.ahead import Ahead
 from tasks.pipeline.ports import FailedItem, RobotsCopy, Validators
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class Known:
         self._looked_up: tuple[tuple[str, ...], dict[str, int]] | None = None
         self._refused = self._ask(lambda conn: crawling.refused_before(conn, attempt.claim.job_id))
         self._stat_date = stat_date_of(attempt.started.options)
+        self._ahead = Ahead(self._ask, facts.target_code)
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
         """Read, as often as it takes: a database that is away for a while must not fail a crawl (rule J18)."""
@@ -116,13 +118,13 @@ class Known:
         return Validators(*self._ask(lambda conn: crawling.list_validators(
             conn, self._facts.target_code, url, most_days=WHOLE_EVERY_DAYS)))
 
+    def opened(self, urls: Sequence[str]) -> None:
+        """Take the items of the page that is walked next: what is asked of each of them is looked up for all."""
+        self._ahead.opened(urls)
+
     def stored_from(self, final_url: str, url: str) -> str | None:
         """Return the URL of another article of the target that was read at `final_url`, None without one."""
-        return self._ask(lambda conn: crawling.stored_from(conn, self._facts.target_code, final_url, url))
-
-    def is_failed(self, url: str) -> bool:
-        """Tell whether the item at a URL could not be read so far."""
-        return self._ask(lambda conn: crawling.failed_item(conn, self._facts.target_code, url)) is not None
+        return self._ahead.stored_from(final_url, url)
 
     def resting(self, urls: Sequence[str]) -> set[str]:
         """Return those of the URLs that are given up and were tried within the last week."""

@@ -59,7 +59,9 @@ def _import_worker() -> None:
         from config.celery import TASK_MODULES
 
         for name in (*TASK_MODULES, "models.result_backend", "routing.lanes.step", "routing.control",
-                     "celery.worker.worker", "celery.concurrency.thread", "kombu.transport.redis"):
+                     "celery.worker.worker", "celery.concurrency.thread", "kombu.transport.redis",
+                     # asked for by the first page of most crawls, of all lanes at once
+                     "tasks.pipeline.adapters.list", "encodings.idna"):
             importlib.import_module(name)
 
 

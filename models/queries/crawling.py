@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, String, Text, bindparam, cast, func, or_, select, true, union_all
+from sqlalchemy import Connection, Float, String, Text, bindparam, cast, func, or_, select, true, union_all
 
 from models.articles import article_aliases, articles, failed_items, validators
 from models.base import UtcDateTime, db_now, seconds_from
@@ -15,11 +15,21 @@ from models.requests import robots_copies
 from models.sites import IN_FORCE, sites, targets
 
 _AT_ONCE = 500
-#: one statement for articles and aliases, made once: each list page of each crawl asks it
+#: made once, for each list page of each crawl asks them; one statement for articles and aliases
 _KNOWN = union_all(*(
     select(table.c.url, table.c.generation).where(
         table.c.target_code == bindparam("b_target", type_=String()), table.c.url.in_(bindparam("b_urls", expanding=True)))
     for table in (articles, article_aliases)))
+
+_READ_AT = select(articles.c.final_url, articles.c.url).where(
+    articles.c.target_code == bindparam("b_target", type_=String()), ~articles.c.external,
+    articles.c.final_url.in_(bindparam("b_urls", expanding=True))).order_by(articles.c.id)
+_FAILED = select(failed_items.c.url).where(
+    failed_items.c.target_code == bindparam("b_target", type_=String()),
+    failed_items.c.url.in_(bindparam("b_urls", expanding=True)))
+_RESTING = _FAILED.where(
+    failed_items.c.given_up_at.is_not(None),
+    seconds_from(failed_items.c.last_at, db_now()) < bindparam("b_rest", type_=Float()))
 
 
 @dataclass(frozen=True)
@@ -106,12 +116,19 @@ def known(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, 
     return found
 
 
-def stored_from(conn: Connection, target_code: str, final_url: str, url: str) -> str | None:
-    """Return the URL of another article of the target that was stored from the same final URL, None without one."""
-    found: str | None = conn.execute(select(articles.c.url).where(
-        articles.c.target_code == target_code, articles.c.final_url == final_url, articles.c.url != url,
-        ~articles.c.external).limit(1)).scalar()
+def read_at(conn: Connection, target_code: str, urls: Sequence[str]) -> dict[str, list[str]]:
+    """Return for each of the URLs at which articles of the target were read the URLs of those articles."""
+    found: dict[str, list[str]] = {}
+    for part in parts(urls):
+        for final_url, url in conn.execute(_READ_AT, {"b_target": target_code, "b_urls": list(part)}):
+            found.setdefault(final_url, []).append(url)
     return found
+
+
+def failed_among(conn: Connection, target_code: str, urls: Sequence[str]) -> set[str]:
+    """Return those of the URLs whose item could not be read so far."""
+    return {url for part in parts(urls)
+            for url in conn.scalars(_FAILED, {"b_target": target_code, "b_urls": list(part)})}
 
 
 def same_document(conn: Connection, target_code: str, own_id: str, sha256: str) -> str | None:
@@ -183,12 +200,8 @@ def failed_item(conn: Connection, target_code: str, url: str) -> bool | None:
 
 def resting(conn: Connection, target_code: str, urls: Sequence[str], rest_sec: float) -> set[str]:
     """Return those of the URLs whose item is given up and was tried less than `rest_sec` ago (rule P3)."""
-    table, found = failed_items.c, set[str]()
-    for part in parts(urls):
-        found.update(conn.scalars(select(table.url).where(
-            table.target_code == target_code, table.url.in_(part), table.given_up_at.is_not(None),
-            seconds_from(table.last_at, db_now()) < rest_sec)))
-    return found
+    return {url for part in parts(urls)
+            for url in conn.scalars(_RESTING, {"b_target": target_code, "b_urls": list(part), "b_rest": rest_sec})}
 
 
 def due_again(conn: Connection, target_code: str, rest_sec: float, most: int) -> list[Any]:

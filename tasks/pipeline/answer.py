@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
 
-import httpcore2
 import httpx2
+
+from config.lazy import lazy
 
 #: how a body may be packed, and what the client library unpacks by itself
 ASKED_FOR, _UNPACKED = frozenset({"gzip", "deflate"}), frozenset({"gzip", "deflate", "br", "zstd"})
 
 
 class Answer:
-    """A response whose body is still to be read; `close` it, or its connection is never used again."""
+    """A response whose body is still to be read from `pieces`; `close` it, or its connection is never used again.
 
-    def __init__(self, response: httpcore2.Response) -> None:
-        self._response, self.status = response, response.status
-        self.raw_headers = response.headers
+    To close it gives the connection back if the body was read to its end, and hangs up otherwise.
+    """
+
+    def __init__(
+        self, status: int, raw_headers: list[tuple[bytes, bytes]], pieces: Iterable[bytes], close: Callable[[], None]
+    ) -> None:
+        self.status, self.raw_headers, self._pieces, self.close = status, raw_headers, pieces, close
         #: bytes of the body that have come, as they were packed
         self.received = 0
 
-    @cached_property
+    @lazy
     def headers(self) -> dict[str, str]:
         """The headers by lower-case names; several of one name are joined by a comma and a blank."""
         found: dict[str, str] = {}
@@ -29,7 +33,7 @@ class Answer:
             found[name] = f"{found[name]}, {value}" if name in found else value
         return found
 
-    @cached_property
+    @lazy
     def _pairs(self) -> list[tuple[str, str]]:
         charset = _charset(self.raw_headers)
         return [(name.decode(charset).lower(), value.decode(charset)) for name, value in self.raw_headers]
@@ -53,14 +57,9 @@ class Answer:
         return httpx2.Response(self.status, headers=headers, stream=_Pieces(pieces)).iter_bytes()
 
     def _packed(self) -> Iterator[bytes]:
-        assert isinstance(self._response.stream, Iterable)
-        for piece in self._response.stream:
+        for piece in self._pieces:
             self.received += len(piece)
             yield piece
-
-    def close(self) -> None:
-        """Give the connection back if the body was read to its end, close it otherwise."""
-        self._response.close()
 
 
 class _Pieces(httpx2.SyncByteStream):

@@ -20,7 +20,13 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, str]:
     bom_charset, bom = read_bom(body)
     if bom_charset is not None and bom is not None:
         return to_unicode(body[len(bom):], bom_charset), bom_charset
-    declared = _declared(body, content_type)
+    named = http_content_type_encoding(content_type)
+    # Text of some length is valid UTF-8 only if it is UTF-8, whatever the page says.
+    if named == "utf-8" or len(body[:_SAMPLE_BYTES].translate(None, _ASCII)) >= _ENOUGH_HIGH_BYTES:
+        text = _strictly(body, "utf-8")
+        if text is not None:
+            return text, "utf-8"
+    declared = _declared(named, html_body_declared_encoding(body))
     for charset in [*declared, "utf-8"]:
         text = _strictly(body, charset)
         if text is not None:
@@ -29,16 +35,10 @@ def decode(body: bytes, content_type: str = "") -> tuple[str, str]:
     return to_unicode(body, charset), charset
 
 
-def _declared(body: bytes, content_type: str) -> list[str]:
+def _declared(*named: str | None) -> list[str]:
     """Return the charsets to try, the most credible first."""
-    named = [http_content_type_encoding(content_type), html_body_declared_encoding(body)]
-    charsets = [charset for charset in named if charset is not None]
     # Servers name Latin-1 by default, and nearly any bytes decode as it: it is heard last.
-    charsets.sort(key=lambda charset: charset == "cp1252")
-    # Text of some length is valid UTF-8 only if it is UTF-8, whatever the page says.
-    if len(body[:_SAMPLE_BYTES].translate(None, _ASCII)) >= _ENOUGH_HIGH_BYTES and _strictly(body, "utf-8") is not None:
-        charsets.insert(0, "utf-8")
-    return charsets
+    return sorted((charset for charset in named if charset is not None), key=lambda charset: charset == "cp1252")
 
 
 def _strictly(body: bytes, charset: str) -> str | None:

@@ -73,6 +73,7 @@ class Items:
         Pinned items do not count, nor do items that are settled without a body (gone, forbidden, robots).
         """
         urls = [item.url for item in items]
+        self._journal.opened(urls)
         known, done = self._journal.known(urls), self._handled.of(urls)
         behind = self._journal.behind(list(known))
         fresh = known - behind - done

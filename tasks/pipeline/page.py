@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, BinaryIO
 
+from config.lazy import lazy
 from tasks.pipeline import spool
 from tasks.pipeline.charset import decode
 from tasks.pipeline.ports import Validators
@@ -69,7 +69,7 @@ class FetchedPage:
         """The media type and its parameters as the server named them."""
         return self.headers.get("content-type", "")
 
-    @cached_property
+    @lazy
     def decoded(self) -> tuple[str, str]:
         """Text and charset."""
         return decode(self.body, self.content_type)

@@ -154,6 +154,9 @@ class Journal(Protocol):
         None without one: neither the id nor the text alone makes two URLs one article (rule P2, public report W37).
         """
 
+    def opened(self, urls: Sequence[str]) -> None:
+        """Take the items of the page that is walked next, of each of which something will be asked."""
+
     def stored_from(self, final_url: str, url: str) -> str | None:
         """Return the canonical URL of an article of this target, not `url`, that was read at `final_url`; None without
         one. External items and marked ones were not read.

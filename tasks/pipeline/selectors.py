@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+import threading
 from typing import Annotated, Any
 
 import lxml.html
@@ -12,6 +12,10 @@ from lxml import etree
 from lxml.cssselect import CSSSelector
 from pydantic import AfterValidator
 
+from config.lazy import lazy
+
+#: a thread keeps so many selectors: those of some tens of targets
+_MOST_COMPILED = 256
 _ATTRIBUTE = re.compile(r"^(?P<rest>.*?)@(?P<attribute>[A-Za-z_:][-\w:.]*)$", re.DOTALL)
 _XML_HEAD = re.compile(r"^\s*<\?xml[^>]*\?>", re.IGNORECASE)
 _NUL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -70,10 +74,25 @@ class Selector:
         return None if inner is None else str(inner.get("href")).strip()
 
 
-@lru_cache(maxsize=512)
+class _Tools(threading.local):
+    """What lxml lets only one thread use at a time: each thread has its own, and none waits for another's page."""
+
+    def __init__(self) -> None:
+        self.parser = lxml.html.HTMLParser()
+        self.compiled: dict[str, Selector] = {}
+
+
+_tools = _Tools()
+
+
 def compiled(source: str) -> Selector:
-    """Return the selector, compiled once for the process."""
-    return Selector(source)
+    """Return the selector, compiled once for the thread."""
+    found = _tools.compiled.get(source)
+    if found is None:
+        if len(_tools.compiled) >= _MOST_COMPILED:
+            _tools.compiled.clear()
+        found = _tools.compiled[source] = Selector(source)
+    return found
 
 
 class Document:
@@ -82,16 +101,16 @@ class Document:
     def __init__(self, markup: str, url: str) -> None:
         self._markup, self._url = markup, url
 
-    @cached_property
+    @lazy
     def root(self) -> Any:
         """The root element."""
         markup = _XML_HEAD.sub("", _NUL.sub("", self._markup))
         try:
-            return lxml.html.document_fromstring(markup)
+            return lxml.html.document_fromstring(markup, parser=_tools.parser)
         except (etree.ParserError, ValueError):
-            return lxml.html.document_fromstring("<html><body></body></html>")
+            return lxml.html.document_fromstring("<html><body></body></html>", parser=_tools.parser)
 
-    @cached_property
+    @lazy
     def base(self) -> str:
         """The URL that links are relative to."""
         from tasks.pipeline.urls import join

@@ -23,9 +23,8 @@ import httpx2
 from config.clock import monotonic
 from tasks.pipeline.answer import Answer
 from tasks.pipeline.urls import Scope, is_private
+from tasks.pipeline.wires import IDLE_SEC, Asked, Wires
 
-#: after this many idle seconds the site has hung up itself
-_IDLE_SEC = 60.0
 #: OpenSSL's SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 _OP_LEGACY_SERVER_CONNECT = 0x4
 
@@ -189,37 +188,32 @@ class Transport:
         self, budget: Budget, verify: ssl.SSLContext | bool = True, proxy: str | None = None, legacy_tls: bool = False
     ) -> None:
         context = verify if isinstance(verify, ssl.SSLContext) else _context(verify)
-        self._pool = _pool(budget, context, proxy)
-        self._old_pool = _pool(budget, relaxed(verify), proxy) if legacy_tls else None
+        self._way = _way(budget, context, proxy)
+        self._old_way = _way(budget, relaxed(verify), proxy) if legacy_tls else None
         self._old_hosts: set[tuple[bytes, int | None]] = set()
-
-    def _send(self, sent: httpcore2.Request) -> httpcore2.Response:
-        """Send over the pool that the host understands."""
-        host = sent.url.host, sent.url.port
-        if self._old_pool is None or sent.url.scheme != b"https":
-            return self._pool.handle_request(sent)
-        if host in self._old_hosts:
-            return self._old_pool.handle_request(sent)
-        try:
-            return self._pool.handle_request(sent)
-        except httpcore2.ConnectError as error:
-            if not is_handshake(error):
-                raise
-        found = self._old_pool.handle_request(sent)
-        self._old_hosts.add(host)
-        return found
 
     def send(self, url: str, headers: list[tuple[bytes, bytes]]) -> Answer:
         """Ask for a URL and return the answer as soon as its headers have come; the ``Host`` header is added."""
-        scheme, host, port, target, name = _place(url)
-        sent = httpcore2.Request(
-            "GET", httpcore2.URL(scheme=scheme, host=host, port=port, target=target), headers=[(b"Host", name), *headers])
-        return Answer(self._send(sent))
+        asked = Asked(*_place(url), headers)
+        host = asked.host, asked.port
+        if self._old_way is None or asked.scheme != b"https":
+            return self._way.ask(asked)
+        if host in self._old_hosts:
+            return self._old_way.ask(asked)
+        try:
+            return self._way.ask(asked)
+        except httpcore2.ConnectError as error:
+            if not is_handshake(error):
+                raise
+        found = self._old_way.ask(asked)
+        self._old_hosts.add(host)
+        return found
 
     def close(self) -> None:
-        self._pool.close()
-        if self._old_pool is not None:
-            self._old_pool.close()
+        """Close every connection."""
+        self._way.close()
+        if self._old_way is not None:
+            self._old_way.close()
 
 
 def _place(url: str) -> tuple[bytes, bytes, int | None, bytes, bytes]:
@@ -233,12 +227,26 @@ def _place(url: str) -> tuple[bytes, bytes, int | None, bytes, bytes]:
     return parts.raw_scheme, parts.raw_host, parts.port, parts.raw_path, parts.netloc
 
 
-def _pool(budget: Budget, context: ssl.SSLContext, proxy: str | None) -> httpcore2.ConnectionPool:
-    if proxy is None:
-        return httpcore2.ConnectionPool(
-            ssl_context=context, keepalive_expiry=_IDLE_SEC, network_backend=_Backend(budget, judges_addresses=True))
-    # Behind a proxy names are resolved there: only the scope's hosts can be judged here.
-    way = httpx2.Proxy(proxy)
-    return httpcore2.HTTPProxy(
-        proxy_url=str(way.url), proxy_auth=way.raw_auth, ssl_context=context, keepalive_expiry=_IDLE_SEC,
-        network_backend=_Backend(budget, judges_addresses=False))
+class _ByProxy:
+    """Connections by way of a proxy are the client library's: which names it resolves is the proxy's business."""
+
+    def __init__(self, budget: Budget, context: ssl.SSLContext, proxy: str) -> None:
+        way = httpx2.Proxy(proxy)
+        # only the scope's hosts can be judged here
+        self._pool = httpcore2.HTTPProxy(
+            proxy_url=str(way.url), proxy_auth=way.raw_auth, ssl_context=context, keepalive_expiry=IDLE_SEC,
+            network_backend=_Backend(budget, judges_addresses=False))
+
+    def ask(self, asked: Asked) -> Answer:
+        """Send a request and return the answer as soon as its headers have come."""
+        found = self._pool.handle_request(asked.as_library())
+        assert isinstance(found.stream, Iterable)
+        return Answer(found.status, found.headers, found.stream, found.close)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+
+def _way(budget: Budget, context: ssl.SSLContext, proxy: str | None) -> Wires | _ByProxy:
+    return Wires(_Backend(budget, judges_addresses=True), context) if proxy is None else _ByProxy(budget, context, proxy)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from config.lazy import lazy
 from tasks.pipeline.waf_rules import TABLE
 
 Kind = Literal["rate", "js_challenge", "cookie_loop", "reset"]
@@ -111,12 +111,12 @@ class Seen:
     has_expected: bool = False
     sign: Sign = "response"
 
-    @cached_property
+    @lazy
     def head(self) -> str:
         """The beginning of the body in lower case."""
         return self.body[:_HEAD].lower()
 
-    @cached_property
+    @lazy
     def text_length(self) -> int:
         """How many characters of it a reader would see, blanks aside."""
         return len("".join(_UNSEEN.sub(" ", self.body).split()))

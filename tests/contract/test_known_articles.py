@@ -15,6 +15,7 @@ from models.articles import articles
 from models.db import Database
 from models.queries import crawling
 from models.statements import stored
+from tasks.ahead import Ahead
 from tests.support.servers import PostgresServer
 
 ROW = {"target_code": "t", "site_code": "s", "url": "http://a.example/1", "own_id": "7", "final_url": "http://a.example/1", "title": "x",
@@ -94,3 +95,56 @@ def test_what_is_only_marked_was_never_read_long_ago_and_is_read_by_a_refetch(da
     with database.read() as conn:
         assert crawling.stale(conn, "t", [ROW["url"]], 30, "job2") == set()
         assert crawling.stale(conn, "t", [ROW["url"]], 0, "job2") == {ROW["url"]}
+
+
+PAGE = [f"http://a.example/{number}" for number in range(1, 6)]
+
+
+class Asked:
+    """Reads from a database and counts how often."""
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.times = database, 0
+
+    def __call__(self, question: Any) -> Any:
+        self.times += 1
+        with self.database.read() as conn:
+            return question(conn)
+
+
+def failed(database: Database, url: str) -> None:
+    """Store an item that could not be read."""
+    with database.write() as conn:
+        stored.upsert_failed_item(conn, {"target_code": "t", "url": url, "title": "x", "source_page": "", "error": "no",
+                                         "forbidden": False, "job_id": "job1"})
+
+
+def test_what_is_asked_of_each_item_is_read_once_a_page(database: Database) -> None:
+    """W40: also where a redirect of this very page has ended."""
+    store(database, url="http://a.example/old", final_url=PAGE[1])
+    store(database, url="http://a.example/out", final_url=PAGE[2], external=True)
+    failed(database, PAGE[3])
+    asked = Asked(database)
+    ahead = Ahead(asked, "t")
+    ahead.opened(PAGE)
+    assert [ahead.stored_from(url, url) for url in PAGE] == [None, "http://a.example/old", None, None, None]
+    assert [ahead.is_failed(url) for url in PAGE] == [False, False, False, True, False]
+    ahead.stored(PAGE[0], PAGE[4], is_external=False)
+    ahead.stored(PAGE[3], PAGE[3], is_external=False)
+    assert (ahead.stored_from(PAGE[4], PAGE[4]), ahead.stored_from(PAGE[4], PAGE[0])) == (PAGE[0], None)
+    assert (ahead.stored_from(PAGE[3], PAGE[3]), ahead.is_failed(PAGE[3])) == (None, False)
+    assert asked.times == 2
+
+
+def test_what_is_on_no_page_or_was_written_otherwise_is_asked_anew(database: Database) -> None:
+    asked = Asked(database)
+    ahead = Ahead(asked, "t")
+    ahead.opened(PAGE)
+    assert not ahead.is_failed(PAGE[0])
+    failed(database, PAGE[0])
+    ahead.forget()
+    assert ahead.is_failed(PAGE[0])
+    assert ahead.stored_from("http://a.example/elsewhere", PAGE[0]) is None
+    store(database, url=PAGE[1], final_url="http://a.example/elsewhere")
+    assert ahead.stored_from("http://a.example/elsewhere", PAGE[0]) == PAGE[1]
+    assert asked.times == 4

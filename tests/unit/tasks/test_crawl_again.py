@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from config import clock
 from models import queries
 from models.articles import article_aliases, articles, failed_items, validators
 from models.queries import crawling
@@ -203,6 +204,8 @@ def test_j11_refetch_reads_known_bodies_once_a_job_and_an_unchanged_one_is_only_
 def test_p2_what_was_read_long_ago_is_asked_for_again_and_an_unchanged_one_rests_as_long(bench: Any, site: Site) -> None:
     site.routes["/a/2"] = tagged(article_html("/a/2"))
     bench.crawls(site.url, interval_sec=0, refetch_after_days=30)
+    # the database's own clock says how old an article is
+    bench.clock.now = clock.now()
     for days, counts in ((0, 1), (29, 1), (2, 2), (29, 2), (2, 3)):
         a_day_later(bench, days)
         crawl(bench)
@@ -237,6 +240,13 @@ def test_given_up_items_are_listed_and_rest_until_they_are_due(bench: Any, site:
         assert [crawling.given_up_count(conn, code) for code in ("t1", "t1b")] == [1, 0]
         assert [row["given_up"] for row in queries.targets(conn)] == [1, 0]
     assert (row.url, row.source_page) == (f"{site.url}/a/5", f"{site.url}/list/2")
+
+
+def test_w40_a_row_to_which_a_row_before_it_leads_is_the_same_article(bench: Any, site: Site) -> None:
+    site.routes["/a/1"] = redirect("/a/3")
+    bench.crawls(site.url, interval_sec=0)
+    crawl(bench)
+    assert {row["url"]: row["article_url"] for row in bench.rows(article_aliases)} == {f"{site.url}/a/3": f"{site.url}/a/1"}
 
 
 def test_w40_an_address_that_an_earlier_crawl_was_redirected_to_is_another_one_of_its_article(bench: Any, site: Site) -> None:

@@ -130,7 +130,7 @@ def test_a_host_that_needed_it_once_is_not_asked_in_the_new_way_again(folder: Pa
     with tls_site(folder, only(ssl.TLSVersion.TLSv1_1)) as site, \
             closing(Fetcher(MemoryGate(), user_agent="x", verify=trust(folder), legacy_tls=True)) as client:
         client.fetch(site.url)
-        client._transport._old_pool._connections[0].close()  # type: ignore[attr-defined]
+        client._transport._old_way.close()  # type: ignore[attr-defined]
         client.fetch(site.url)
         assert site.handshakes == ["", "TLSv1.1", "TLSv1.1"]
 
