@@ -66,7 +66,12 @@ def _word(value: Any) -> str:
     text = redact_url(_plain(value))
     if text and text.isprintable() and not _QUOTED & set(text):
         return text
-    return json.dumps(text, ensure_ascii=False)
+    return _encodable(json.dumps(text, ensure_ascii=False))
+
+
+def _encodable(document: str) -> str:
+    """Escape what UTF-8 has no bytes for: half a pair in a site's words would lose the line, and hide the failure."""
+    return document.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _plain(value: Any) -> str:
@@ -114,7 +119,7 @@ class JsonLines(logging.Formatter):
         line = {**_head(record), "event": event, **{k: v for k, v in fields.items() if v is not None}}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return redact_url(json.dumps(line, ensure_ascii=False, default=_json_value))
+        return _encodable(redact_url(json.dumps(line, ensure_ascii=False, default=_json_value)))
 
 
 def _json_value(value: Any) -> str:

@@ -108,3 +108,21 @@ def test_configuring_again_does_not_print_twice(stream: io.StringIO) -> None:
     _log(stream)
     log_event(_log(stream), "job.start")
     assert stream.getvalue().count("job.start") == 1
+
+
+@pytest.mark.parametrize("log_format", ["kv", "json"])
+def test_half_a_pair_in_a_text_costs_no_line(log_format: str) -> None:
+    """A stream in UTF-8 has no bytes for it: what cannot be written is escaped, so the line can be read back."""
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="utf-8")
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        log_event(_log(stream, log_format), "job.failure", error="half \ud800 a pair, 通知")
+        stream.flush()
+    finally:
+        root.handlers[:], root.level = handlers, level
+    line = written.getvalue().decode("utf-8")
+    assert "half \\ud800 a pair, 通知" in line
+    if log_format == "json":
+        assert json.loads(line)["error"] == "half \ud800 a pair, 通知"
