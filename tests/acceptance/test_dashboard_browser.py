@@ -172,6 +172,26 @@ def test_u3_a_lane_is_paused_and_resumed(desk: tuple[Any, Noise], shown: Stage) 
     page.get_by_text("they are content").wait_for()
 
 
+def test_u3_a_dialog_does_what_it_asked_though_its_button_has_become_another(
+    desk: tuple[Any, Noise], shown: Stage
+) -> None:
+    page, _ = desk
+    group = shown.group("old-registry")
+    shown.dashboard.post(f"/lanes/{group}/pause", {"reason": "they asked"})
+    page.goto(f"{shown.dashboard.address}/lanes/{group}")
+    page.get_by_role("button", name="Resume").click()
+    page.locator("#rl-dialog[open] [name=reason]").fill("they are content")
+    # somebody else was quicker, and the page has followed while this dialog stood open
+    shown.dashboard.post(f"/lanes/{group}/resume")
+    page.locator("main button[data-post$='/pause']").wait_for(state="attached")
+    page.locator("#rl-dialog [type=submit]").click()
+    page.locator("#rl-dialog[open]").wait_for(state="detached")
+
+    stored = shown.store.group(group)
+    assert (stored.operator_pause_reason, stored.operator_pause_until) == (None, None)
+    assert page.locator("#rl-said").inner_text() == f"Lane {group} is resumed."
+
+
 def test_u3_the_pause_of_all_stands_on_every_page_until_it_is_lifted(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     page.goto(f"{shown.dashboard.address}/lanes")

@@ -7,11 +7,14 @@
 export function wireActions(dialog, said, done) {
   const form = dialog.querySelector("form");
   let button = null;
+  let asked = {};
 
   document.addEventListener("click", (event) => {
     const pressed = event.target.closest("button[data-post]");
     if (!pressed) return;
     button = pressed;
+    // the page goes on while somebody writes: the same element may have become another button by the time of the answer
+    asked = { ...pressed.dataset };
     open(dialog, pressed);
   });
   dialog.querySelector("[data-close]").addEventListener("click", () => dialog.close());
@@ -21,11 +24,11 @@ export function wireActions(dialog, said, done) {
     const confirm = form.querySelector("[type=submit]");
     confirm.disabled = true;
     complain(dialog, "");
-    const problem = await send(button.dataset.post, bodyOf(form, button));
+    const problem = await send(asked.post, bodyOf(form, asked));
     confirm.disabled = false;
     if (problem.sentence) return complain(dialog, problem.sentence);
     dialog.close();
-    tell(said, problem.told || button.dataset.said || "Done.");
+    tell(said, problem.told || asked.said || "Done.");
     return done();
   });
 }
@@ -42,8 +45,8 @@ function open(dialog, button) {
   dialog.showModal();
 }
 
-function bodyOf(form, button) {
-  const body = JSON.parse(button.dataset.body || "{}");
+function bodyOf(form, asked) {
+  const body = JSON.parse(asked.body || "{}");
   for (const field of form.querySelectorAll("[name]")) {
     const value = field.type === "checkbox" ? field.checked : field.value.trim();
     if (value !== "" && value !== false) body[field.name] = field.dataset.number === undefined ? value : Number(value);
