@@ -74,6 +74,15 @@ def test_another_sites_page_changes_nothing(store: Store) -> None:
         assert "access-control-allow-origin" not in board.ask("GET", API + "/jobs", auth=EVE).headers
 
 
+def test_an_address_that_is_no_text_is_bad_input_to_whom_has_logged_in(store: Store) -> None:
+    with flower(store, *TWO_PEOPLE) as board:
+        for method, path in (("GET", "/lanes/%ff"), ("GET", "/jobs/%c3/why"), ("POST", "/lanes/%ff/pause")):
+            body = {"json": {"reason": "x"}} if method == "POST" else {}
+            assert board.ask(method, API + path, **body).status_code == 401, path
+            answer = board.ask(method, API + path, auth=EVE, **body)
+            assert (answer.status_code, answer.json()["detail"]) == (422, "the address holds bytes that are no text"), path
+
+
 def test_basic_authentication_with_two_roles(store: Store) -> None:
     store.load(SITES)
     with flower(store, *TWO_PEOPLE, **EVE_ACTS) as board:

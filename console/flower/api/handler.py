@@ -6,7 +6,7 @@ import json
 import re
 from collections import defaultdict
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote_to_bytes, urlencode
 
 from pydantic import BaseModel, ValidationError
 from tornado.web import HTTPError, url
@@ -106,16 +106,19 @@ class ApiHandler(Guarded):
         """Answer problem details (RFC 9457)."""
         error = given.get("exc_info", (None, None))[1]
         if status_code == 400 and not hasattr(self, "person"):
-            # Tornado takes forms apart before anybody has looked who asks: what is wrong with one is no matter
-            error = self._before_the_form()
+            # Tornado takes addresses and forms apart before anybody has looked who asks: what is wrong comes after that
+            error = self._unreadable()
             status_code = error.status_code
         self._send_problem(error, status_code)
 
-    def _before_the_form(self) -> HTTPError:
+    def _unreadable(self) -> HTTPError:
         try:
             self.prepare()
+            unquote_to_bytes(self.request.path).decode()
         except HTTPError as error:
             return error
+        except UnicodeDecodeError:
+            return HTTPError(422, "the address holds bytes that are no text")
         return HTTPError(415, f"send {_JSON}")
 
     def _send_problem(self, error: BaseException | None, status: int) -> None:
