@@ -195,13 +195,14 @@ def test_u3_a_dialog_does_what_it_asked_though_its_button_has_become_another(
 def test_u3_the_pause_of_all_stands_on_every_page_until_it_is_lifted(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, _ = desk
     page.goto(f"{shown.dashboard.address}/lanes")
-    act(page, page.get_by_role("button", name="Pause all"), reason="power cut", **{"for": ""})
+    act(page, page.get_by_role("button", name="Pause all"), reason=f"power cut {'x' * 300}", **{"for": ""})
     job_id = job_of(shown, "river-office_reports")
     try:
         for path in (*TABS, f"/jobs/{job_id}", f"/lanes/{CITY}"):
             page.goto(shown.dashboard.address + path)
             page.get_by_text("All lanes are paused").wait_for()
             assert "until somebody resumes them" in page.locator("main").inner_text()
+            assert overflow(page) <= 0, path
     finally:
         page.goto(f"{shown.dashboard.address}/schedule")
         act(page, page.get_by_role("button", name="Resume all"))
