@@ -310,6 +310,13 @@ def test_u3_an_entry_runs_now_is_paused_and_resumed(desk: tuple[Any, Noise], sho
     entry.get_by_role("button", name="Pause").wait_for()
 
 
+def test_u3_a_run_that_did_not_begin_is_not_said_to_run(desk: tuple[Any, Noise], shown: Stage) -> None:
+    page, _ = desk
+    page.goto(f"{shown.dashboard.address}/schedule")
+    act(page, row(page, "entry-snapshot_seed").get_by_role("button", name="Run"), reason="is there one?")
+    assert page.locator("#rl-said").inner_text() == "snapshot_seed did not run: skipped (no_source)."
+
+
 def test_u3_an_action_that_is_refused_says_why(desk: tuple[Any, Noise], shown: Stage) -> None:
     page, noise = desk
     job_id = shown.store.submit("library_books", priority=600)

@@ -79,6 +79,8 @@ function summary(found) {
   if (found === null || typeof found !== "object") return "";
   const parts = [];
   for (const word of ["requeued", "cancelled", "flagged"]) if (found[word]) parts.push(`${found[word]} ${WORDS[word]}`);
+  // a run that did not begin is no error of the API's: its document says what became of it
+  if (found.entry && IDLE.includes(found.outcome)) parts.push(`${found.entry} did not run: ${found.outcome} (${found.reason})`);
   const refused = found.refused?.length ?? 0;
   if (refused) parts.push(`${refused} refused (${found.refused[0].reason})`);
   if (found.created === false) parts.push(`job ${found.job_id} is queued or running already`);
@@ -86,6 +88,7 @@ function summary(found) {
   return parts.length ? `${parts.join(", ")}.` : "";
 }
 
+const IDLE = ["skipped", "deferred"];
 const WORDS = { requeued: "requeued", cancelled: "cancelled", flagged: "asked to stop" };
 
 function complain(dialog, sentence) {
