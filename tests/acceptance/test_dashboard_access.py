@@ -74,6 +74,16 @@ def test_another_sites_page_changes_nothing(store: Store) -> None:
         assert "access-control-allow-origin" not in board.ask("GET", API + "/jobs", auth=EVE).headers
 
 
+def test_what_is_expected_is_said_in_words_with_a_line_a_field(store: Store) -> None:
+    store.load(SITES)
+    with flower(store) as board:
+        answer = board.post(f"/lanes/{GROUP}/pause", {"for": "-5m", "reason": "  "})
+        assert answer.status_code == 422
+        assert answer.json()["errors"] == [
+            {"field": "for", "message": "a duration is written 30s, 10m, 2h, 1d or as seconds; or: Input should be a valid number"},
+            {"field": "reason", "message": "say why"}]
+
+
 def test_an_address_that_is_no_text_is_bad_input_to_whom_has_logged_in(store: Store) -> None:
     with flower(store, *TWO_PEOPLE) as board:
         for method, path in (("GET", "/lanes/%ff"), ("GET", "/jobs/%c3/why"), ("POST", "/lanes/%ff/pause")):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from config.errors import BadInput
 from config.settings import Settings
@@ -44,17 +45,27 @@ class Invalid(Exception):
     """What was asked is not what may be asked; `errors` names each field with what is expected."""
 
     def __init__(self, error: ValidationError) -> None:
-        self.errors = [
-            {"field": ".".join(map(str, one["loc"])) or "body", "message": one["msg"].removeprefix("Value error, ")}
-            for one in error.errors(include_url=False, include_context=False, include_input=False)]
+        lines: dict[str, list[str]] = {}
+        for one in error.errors(include_url=False, include_input=False):
+            # of a field that may be one thing or another there is an error for each; bodies are flat
+            lines.setdefault(str(next(iter(one["loc"]), "body")), []).append(_sentence(one))
+        self.errors = [{"field": field, "message": "; or: ".join(said)} for field, said in lines.items()]
         super().__init__("; ".join(f"{one['field']}: {one['message']}" for one in self.errors[:5]))
 
 
+def _sentence(error: ErrorDetails) -> str:
+    """Say what is expected to somebody who does not read patterns."""
+    expected = _EXPECTED.get(str(error.get("ctx", {}).get("pattern")))
+    return expected or error["msg"].removeprefix("Value error, ")
+
+
+_SPAN, _WORD = r"^ *\d{1,9}(\.\d{1,6})? *(s|min|m|h|d|) *$", r"\S"
+_EXPECTED = {_SPAN: "a duration is written 30s, 10m, 2h, 1d or as seconds", _WORD: "say why"}
 Text = Annotated[str, AfterValidator(_keepable), Field(max_length=300)]
 Words = Annotated[str, AfterValidator(_keepable), Field(max_length=2_000)]
 Number = Annotated[int, Field(ge=-(2**31), lt=2**31, strict=True)]
 RunId = Annotated[int, Field(ge=0, lt=2**63)]
-Span = Annotated[str, Field(pattern=r"^ *\d{1,9}(\.\d{1,6})? *(s|min|m|h|d|) *$", description="30s, 10m, 2h, 1d or seconds")]
+Span = Annotated[str, Field(pattern=_SPAN, description="30s, 10m, 2h, 1d or seconds")]
 
 
 class Asked(BaseModel):
@@ -165,7 +176,7 @@ class Pause(Asked):
 
     duration: Annotated[Span | float | None, Field(alias="for")] = None
     until: datetime | None = None
-    reason: Annotated[Words, Field(min_length=1)]
+    reason: Annotated[Words, Field(min_length=1, pattern=_WORD)]
 
 
 class Resume(Reasoned):
