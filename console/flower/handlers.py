@@ -6,7 +6,6 @@ both: login (401), another site's page (403), role and read-only mode (403), the
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -76,12 +75,7 @@ class Guarded(BaseHandler):
             raise HTTPError(401) from error
         if not user:
             raise HTTPError(401)
-        name = user if isinstance(user, str) else self._basic_name()
-        return people.logged_in(name, desk().settings.dashboard_operators)
-
-    def _basic_name(self) -> str:
-        encoded = self.request.headers.get("Authorization", "").partition(" ")[2]
-        return b64decode(encoded).decode().partition(":")[0]
+        return people.logged_in(people.name_of(user, self.request.headers), desk().settings.dashboard_operators)
 
     def _require_own_site(self) -> None:
         reason = people.foreign_site(self.request.headers, self.request.host)

@@ -7,6 +7,7 @@ those that the setting `dashboard_operators` names. Where Flower asks nobody, on
 from __future__ import annotations
 
 import ipaddress
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -38,6 +39,14 @@ def logged_in(name: str, operators: str) -> Person:
     """Return the person behind a login; `operators` are names or globs with commas between, ``*`` means everybody."""
     patterns = [pattern.strip() for pattern in operators.split(",")]
     return Person(name, any(fnmatchcase(name, pattern) for pattern in patterns if pattern))
+
+
+def name_of(user: object, headers: Mapping[str, str]) -> str:
+    """Return the name of whom Flower has let in: `user` is the address that OAuth gave, True after basic authentication."""
+    if isinstance(user, str):
+        return user
+    encoded = headers.get("Authorization", "").partition(" ")[2]
+    return b64decode(encoded).decode().partition(":")[0]
 
 
 def without_login(peer: str, host: str, headers: Mapping[str, str] | Iterable[str]) -> Person:

@@ -9,7 +9,7 @@ from tornado.web import url
 
 from config import logs
 from config.settings import get_settings
-from console.flower import metrics, pages
+from console.flower import metrics, pages, stock
 from console.flower.api.handler import handlers
 from console.flower.static import ASSETS, AssetHandler
 from console.flower.templating import TwoFolders
@@ -27,6 +27,7 @@ def install() -> None:
     # Tornado prints lines of its own unless somebody else has said how lines look (rule U6)
     logs.configure(get_settings())
     urls.settings["template_loader"] = TwoFolders(urls.settings["template_path"])
+    urls.handlers[:] = [stock.guarded(route) for route in urls.handlers]
     # Flower's own /metrics reads nothing and prints what there is: ours reads first
     urls.handlers[:0] = [url(r"/metrics", metrics.MetricsHandler)]
     urls.handlers[-1:-1] = routes()

@@ -84,6 +84,17 @@ def test_what_is_expected_is_said_in_words_with_a_line_a_field(store: Store) -> 
             {"field": "reason", "message": "say why"}]
 
 
+def test_flowers_own_api_changes_nothing_for_a_viewer(store: Store) -> None:
+    store.load(SITES)
+    job_id = store.submit("one_news")
+    with flower(store, *TWO_PEOPLE, **EVE_ACTS) as board:
+        assert board.ask("GET", "/api/tasks", auth=BOB).status_code == 200
+        for path in (f"/api/task/revoke/{job_id}", "/api/task/send-task/ratelane.crawl", "/api/worker/shutdown/one"):
+            assert board.ask("POST", path, json={"args": ["one_news"]}).status_code == 401, path
+            assert board.ask("POST", path, json={"args": ["one_news"]}, auth=BOB).status_code == 403, path
+        assert board.ask("POST", f"/api/task/revoke/{job_id}", auth=EVE).status_code == 200
+
+
 def test_an_address_that_is_no_text_is_bad_input_to_whom_has_logged_in(store: Store) -> None:
     with flower(store, *TWO_PEOPLE) as board:
         for method, path in (("GET", "/lanes/%ff"), ("GET", "/jobs/%c3/why"), ("POST", "/lanes/%ff/pause")):
