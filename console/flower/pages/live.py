@@ -30,7 +30,8 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inlin
           "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 _WORTH_PACKING = 1_400
 _FUNCTIONS = {name: getattr(words, name) for name in (
-    "address", "brief", "cause", "lines", "number", "pace", "part", "percent", "query", "readable", "size", "spark")}
+    "address", "brief", "cause", "lines", "number", "pace", "part", "percent", "query", "readable", "shortfalls", "size",
+    "spark")}
 
 
 @dataclass(frozen=True)

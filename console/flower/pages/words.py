@@ -156,6 +156,13 @@ def cause(note: str | None) -> str:
     return _LEFT.sub("", note or "")
 
 
+def shortfalls(job: Mapping[str, Any]) -> list[str]:
+    """Return why a crawl that has ended is not complete (rule P3), each reason made harmless; none where its error says so."""
+    result = job.get("result")
+    reasons = result.get("reasons") if isinstance(result, Mapping) and not job.get("error_msg") else None
+    return [harmless(str(reason)) for reason in reasons] if isinstance(reasons, list) else []
+
+
 def readable(document: Any) -> str:
     """Return a part of a document as indented JSON, Unicode readable."""
     return json.dumps(document, ensure_ascii=False, indent=2, default=str)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from console import actions
 from console.demo import Site
@@ -17,7 +17,7 @@ from models.operations import Operator
 from models.sites import sites
 from tests.support.dashboard import BOB, EVE, EVE_ACTS, TWO_PEOPLE, Board, flower
 from tests.support.figures import figure
-from tests.support.servers import ValkeyServer
+from tests.support.servers import ValkeyServer, wait_until
 from tests.support.site import sites_yaml
 from tests.support.store import Shelf, Store
 
@@ -213,3 +213,20 @@ def test_u3_our_files_are_served_and_our_source_is_not(plain: Board) -> None:
     for name in re.findall(r'from "\./(\w+\.js)"', body):
         assert ask(plain, f"/ratelane/static/{name}")[1]["Cache-Control"] == "no-cache"
     assert ask(plain, "/ratelane/static/__init__.py")[0] == 404
+
+
+def test_p3_a_crawl_that_is_not_complete_says_why_in_the_list_and_on_its_page(filled: Store, prefixed: Board) -> None:
+    row = update(jobs).where(jobs.c.job_id == "dead")
+    with filled.db.read() as conn:
+        before = dict(conn.execute(select(jobs).where(jobs.c.job_id == "dead")).mappings().one())
+    with filled.db.write() as conn:
+        conn.execute(row.values(status="done", outcome="partial", error_msg="",
+                                result={"reasons": [f"page 2: 500 {HOSTILE}", "one more"]}))
+    try:
+        for path, what in (("/jobs", "page 2: 500"), ("/jobs/dead", "Not complete")):
+            wait_until(lambda path=path, what=what: what in ask(prefixed, path)[2], what, 5)
+            assert HOSTILE not in ask(prefixed, path)[2]
+        assert "one more</dd>" in ask(prefixed, "/jobs/dead")[2]
+    finally:
+        with filled.db.write() as conn:
+            conn.execute(row.values({name: before[name] for name in ("status", "outcome", "error_msg", "result")}))
