@@ -52,7 +52,7 @@ class Direct:
         self.dialect = engine.dialect.name
 
     def __enter__(self) -> Direct:
-        self._connection = self._engine.raw_connection()
+        self._connection = _connected(self._engine)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,6 +90,18 @@ class Direct:
         return Rows([row(*values) for values in self.exec_driver_sql(sql, {**fixed, **parameters}).all()])
 
 
+def _connected(engine: Engine) -> Any:
+    """Return a connection of the pool; raises what `engine.connect` would raise, where the pool lets the driver's own through."""
+    driver = engine.dialect.dbapi
+    assert driver is not None
+    try:
+        return engine.raw_connection()
+    except driver.Error as error:
+        gone = engine.dialect.is_disconnect(error, None, None)
+        raise DBAPIError.instance(
+            "", None, error, driver.Error, connection_invalidated=gone, dialect=engine.dialect) from error
+
+
 _statements: dict[int, tuple[Any, str, dict[str, Any], Any]] = {}
 
 
@@ -107,7 +119,7 @@ def _compiled(engine: Engine, statement: Any) -> tuple[str, dict[str, Any], Any]
 @contextmanager
 def direct_write(engine: Engine) -> Iterator[Direct]:
     """Give a SQLite connection inside one transaction, committed at the end and rolled back on an exception."""
-    connection = engine.raw_connection()
+    connection = _connected(engine)
     try:
         conn = Direct(engine, connection)
         if not begun(connection.dbapi_connection):
