@@ -6,6 +6,7 @@ fraction of a millisecond after the last one, so that those of another process s
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from typing import Any
 
@@ -15,7 +16,7 @@ from config import clock
 BUSY_SEC = 10.0
 #: for so long it is looked often; who holds a file longer is stopped, or has a disk that is
 _OFTEN_SEC = 1.0
-_FIRST_PAUSE_SEC, _MOST_PAUSE_SEC = 0.0003, 0.002
+_PAUSE_SEC = 0.0006
 
 
 def begun(driver: Any) -> bool:
@@ -23,15 +24,15 @@ def begun(driver: Any) -> bool:
 
     Then the same statement is to be made as any other: it waits as long as SQLite does, and raises what there is to raise.
     """
-    waited, pause = clock.Stopwatch(), _FIRST_PAUSE_SEC
+    waited = clock.Stopwatch()
     try:
         driver.execute("PRAGMA busy_timeout=0")
         try:
             while not _begins(driver):
                 if waited.elapsed() >= _OFTEN_SEC:
                     return False
-                clock.pause(pause)
-                pause = min(1.5 * pause, _MOST_PAUSE_SEC)
+                # never in step with somebody whose transactions all take as long
+                clock.pause(_PAUSE_SEC * random.uniform(0.2, 1.0))
             return True
         finally:
             driver.execute(f"PRAGMA busy_timeout={int(1000 * BUSY_SEC)}")

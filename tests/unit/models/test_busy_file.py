@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from models import busy_file
 from models.busy_file import begun
+from tests.support.command_line import ROOT
 
 
 def opened(path: Path) -> sqlite3.Connection:
@@ -64,25 +67,38 @@ def test_another_trouble_is_left_to_the_statement_itself(two: tuple[sqlite3.Conn
     assert not begun(two[1])
 
 
-def test_two_that_write_without_a_break_take_turns(two: tuple[sqlite3.Connection, sqlite3.Connection]) -> None:
+WRITER = """
+import sqlite3, sys
+from config import clock
+from models.busy_file import begun
+
+line = sqlite3.connect(sys.argv[1], isolation_level=None)
+print("ready", flush=True)
+sys.stdin.readline()
+age, turns = clock.Stopwatch(), 0
+while age.elapsed() < 1.5:
+    if begun(line):
+        line.execute("INSERT INTO turns VALUES (1)")
+        clock.pause(0.002)
+        line.execute("COMMIT")
+        turns += 1
+print(turns)
+"""
+
+
+def test_two_processes_that_write_without_a_break_take_turns(
+    two: tuple[sqlite3.Connection, sqlite3.Connection], tmp_path: Path
+) -> None:
     """By SQLite's own waits the second one comes to its turn after tenths of a second, again and again."""
-    over = threading.Event()
-    turns = [0, 0]
-
-    def write(number: int) -> None:
-        line = two[number]
-        while not over.is_set():
-            if begun(line):
-                line.execute("INSERT INTO turns VALUES (?)", (number,))
-                over.wait(0.002)
-                line.execute("COMMIT")
-                turns[number] += 1
-
-    threads = [threading.Thread(target=write, args=[number]) for number in (0, 1)]
-    for thread in threads:
-        thread.start()
-    over.wait(1.5)
-    over.set()
-    for thread in threads:
-        thread.join()
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "store.sqlite3"], cwd=ROOT, text=True,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in two]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    turns = [int(writer.communicate(timeout=30)[0]) for writer in writers]
     assert min(turns) >= 10, turns
