@@ -125,6 +125,8 @@ class Desk:
 
     def go_on(self, ended: Claim, claim: Claim, begun: Begun | None = None) -> None:
         """Hold and hand over a claim that was taken, and perhaps begun, together with the end of the job `ended`."""
+        # its row says so by now: kept until the next look, ten thousand of them would be megabytes
+        self.inflight.settled({(ended.job_id, ended.attempt)})
         if begun is not None and begun.asked.elapsed() > self.settings.handover_timeout_sec / 2:
             # the answer was so long under way that the heartbeat may be about to hand the job back
             self.give_back(Held(claim, begun=begun))

@@ -79,6 +79,15 @@ def test_a_body_takes_up_what_has_begun_once(desk: Desk) -> None:
     assert not desk.inflight.withdraw(held), "a body that runs is not handed back"
 
 
+def test_a_body_whose_lane_has_gone_on_is_not_remembered(desk: Desk) -> None:
+    """Its row is settled; a chain of ten thousand jobs would be kept in memory until the next look at leftovers."""
+    go_on(desk, begun())
+    desk.inflight.begin(*NEXT[:2])
+    assert desk.inflight.entered() == {NEXT[:2]}
+    desk.go_on(NEXT, Claim("l", 1, 3, "g", "crawl"), None)
+    assert desk.inflight.entered() == set()
+
+
 def test_j8_what_is_to_be_handed_back_does_not_start_any_more(desk: Desk) -> None:
     go_on(desk, begun())
     held = desk.inflight.get(*NEXT[:2])
