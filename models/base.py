@@ -128,11 +128,11 @@ def _plus_sqlite(element: plus_seconds, compiler: Any, **kw: Any) -> str:
     return f"(({moment}) + CAST(({seconds}) * 1000000 AS INTEGER))"
 
 
-class day_of(ColumnElement[int]):
-    """The number of a moment's day, in UTC: equal for moments of one date."""
+class _of_moment(ColumnElement[int]):
+    """A whole number that is computed from a moment; what it is on each database is compiled for each subclass."""
 
     inherit_cache = True
-    type = Integer()
+    moment: ColumnElement[Any]
 
     @property
     def _from_objects(self) -> list[Any]:
@@ -142,6 +142,13 @@ class day_of(ColumnElement[int]):
         self.moment = moment
 
     _traverse_internals = [("moment", InternalTraversal.dp_clauseelement)]  # noqa: RUF012
+
+
+class day_of(_of_moment):
+    """The number of a moment's day, in UTC: equal for moments of one date."""
+
+    inherit_cache = True
+    type = Integer()
 
 
 @compiles(day_of, "postgresql")
@@ -154,20 +161,11 @@ def _day_sqlite(element: day_of, compiler: Any, **kw: Any) -> str:
     return f"(({compiler.process(element.moment, **kw)}) / 86400000000)"
 
 
-class micros_of(ColumnElement[int]):
+class micros_of(_of_moment):
     """A moment as whole microseconds since 1970: what can be added up exactly, in any order."""
 
     inherit_cache = True
     type = BigInteger()
-
-    @property
-    def _from_objects(self) -> list[Any]:
-        return list(self.moment._from_objects)
-
-    def __init__(self, moment: ColumnElement[Any]) -> None:
-        self.moment = moment
-
-    _traverse_internals = [("moment", InternalTraversal.dp_clauseelement)]  # noqa: RUF012
 
 
 @compiles(micros_of, "postgresql")

@@ -78,8 +78,7 @@ class Direct:
             gone = self._engine.dialect.is_disconnect(error, self._connection, cursor)
             if gone:
                 self._connection.invalidate(error)
-            raise DBAPIError.instance(
-                sql, None, error, driver.Error, connection_invalidated=gone, dialect=self._engine.dialect) from error
+            raise _wrapped(self._engine, sql, error, gone) from error
         finally:
             if self._connection.is_valid:
                 cursor.close()
@@ -97,9 +96,13 @@ def _connected(engine: Engine) -> Any:
     try:
         return engine.raw_connection()
     except driver.Error as error:
-        gone = engine.dialect.is_disconnect(error, None, None)
-        raise DBAPIError.instance(
-            "", None, error, driver.Error, connection_invalidated=gone, dialect=engine.dialect) from error
+        raise _wrapped(engine, "", error, engine.dialect.is_disconnect(error, None, None)) from error
+
+
+def _wrapped(engine: Engine, sql: str, error: Any, gone: bool) -> Any:
+    """Return an error of the driver's as the exception that SQLAlchemy makes of it."""
+    driver: Any = engine.dialect.dbapi
+    return DBAPIError.instance(sql, None, error, driver.Error, connection_invalidated=gone, dialect=engine.dialect)
 
 
 _statements: dict[int, tuple[Any, str, dict[str, Any], Any]] = {}

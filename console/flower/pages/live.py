@@ -7,6 +7,7 @@ the database does, and a browser that has it already is answered 304, in a hundr
 from __future__ import annotations
 
 import gzip
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +47,7 @@ class _Live:
     source: str
 
 
-class LivePage(PageHandler):
+class LivePage(PageHandler, ABC):
     """A page of ours: `template` is its frame, `live_template` the part that is kept up to date.
 
     A subclass answers `view` with the values of both; ``at`` and ``age_sec`` in them say what moment they are of.
@@ -60,9 +61,9 @@ class LivePage(PageHandler):
         super().set_default_headers()
         self.set_header("Content-Security-Policy", POLICY)
 
+    @abstractmethod
     async def view(self, *names: str) -> dict[str, Any]:
         """Return what the templates of the page show; raises HTTPError for what there is not."""
-        raise NotImplementedError("a page says what it shows")
 
     async def read(self, read: Callable[..., dict[str, Any]], **options: Any) -> dict[str, Any]:
         """Return what is read for everybody who looks at the same; raises the 400 that says what cannot be read."""
